@@ -63,7 +63,7 @@ extension Connection {
         return streamTable.slotIndex(of: stream)
     }
 
-    // MARK: - The response
+    // MARK: - Frames of responses
 
     private func headersReceived(_ frame: Frame) throws(ConnectionFault) {
         let slotIndex = try slotIndex(of: frame.stream)
@@ -153,7 +153,7 @@ extension Connection {
         )
     }
 
-    // MARK: - The connection
+    // MARK: - Frames of the whole connection
 
     private func settingsReceived(_ frame: Frame) throws(ConnectionFault) {
         guard frame.flags & FrameFlags.acknowledgement == 0 else { return }

@@ -109,11 +109,10 @@ extension Connection {
         slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. A connection
-    /// never changes to a token of another key, and keeps each token for at least 20 minutes.
+    /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. Returns whether
+    /// the connection has a token that it may use now. If it has none, the caller closes or retires the connection.
     ///
-    /// - Returns: false if the connection has no token that it may use now. The caller then closes or retires the
-    ///   connection.
+    /// A connection never changes to a token of another key, and keeps each token for at least 20 minutes.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
@@ -198,7 +197,7 @@ extension Connection {
         markSent(slot)
     }
 
-    // MARK: - The response
+    // MARK: - Responses to pushes
 
     /// Ends a push whose whole response has arrived.
     func finishResponse(_ slotIndex: Int32) {
@@ -286,7 +285,7 @@ extension Connection {
         return wasStreamRefused || slot.phase == .queued ? .notProcessed : .ambiguous
     }
 
-    // MARK: - Deadlines
+    // MARK: - Deadlines of pushes
 
     func requestTimerFired() {
         let nowMilliseconds = loop.nowMilliseconds
@@ -334,7 +333,7 @@ extension Connection {
     }
 }
 
-// MARK: - Frames
+// MARK: - Writing frames
 
 extension Connection {
     func writeFrame(

@@ -139,7 +139,7 @@ final class Connection {
     /// Whether the connection takes pushes in this phase, even if it has no room at this moment.
     var acceptsPushes: Bool { phase == .unauthenticated || phase == .open }
 
-    // MARK: - Opening
+    // MARK: - Opening the connection
 
     func connect(to address: SocketAddress) {
         let streamRelay = StreamRelay(connection: self)
@@ -196,7 +196,7 @@ final class Connection {
         }
     }
 
-    // MARK: - Ending
+    // MARK: - Ending the connection
 
     /// Takes no new push, and closes when the last push in flight has its response. A connection that is not set up yet
     /// closes at once.
@@ -237,7 +237,7 @@ final class Connection {
         pool.connectionClosed(self, in: lastPhase, cause: cause, detail: detail)
     }
 
-    // MARK: - Timers
+    // MARK: - Timers of the connection
 
     func schedule(_ timer: Timer, afterMilliseconds: Int64) {
         cancel(timer)

@@ -186,10 +186,10 @@ public final class Pool {
         tokenSource.endTrial(of: token, .inconclusive)
     }
 
-    // MARK: - Choosing
+    // MARK: - Choosing the connection of a push
 
-    /// Sends a push on one of the connections. A chosen connection without a usable provider token refuses the push
-    /// and retires. The pool then chooses another connection.
+    /// Sends a push on one of the connections. Returns whether a connection took it. A chosen connection without a
+    /// usable provider token refuses the push and retires. The pool then chooses another connection.
     private func sendOnConnection(_ request: borrowing PushRequest) -> Bool {
         for _ in 0..<connections.count {
             guard let connection = chooseConnection(avoiding: request.avoidedConnectionNumber) else { return false }
@@ -238,7 +238,7 @@ public final class Pool {
         handler.poolHasRoom(self)
     }
 
-    // MARK: - Responses
+    // MARK: - Responses to pushes
 
     func pushCompleted(
         _ response: borrowing PushResponse,
@@ -313,6 +313,7 @@ public final class Pool {
         breakerTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: PoolTimer.probe.rawValue)
     }
 
+    /// Queues a push that is not sent, and is reported at the end of the iteration. Returns whether the queue had room.
     private func queueMalformedPush(tag: UInt64) -> Bool {
         guard malformedPushTags.count < Pool.malformedPushTagsMax else {
             isHandlerWaitingForRoom = true

@@ -1,9 +1,11 @@
 /// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
 ///
+/// A pool *starves* from the time when it refuses a push, because no stream is free, until a stream is free again.
+///
 /// At the end of each interval of ``intervalMilliseconds``:
-/// - The pool wants **one more** connection if all wanted connections are open, and it refused pushes for at least half
-///   of the interval because no stream was free. But the number does not grow while pushes fail or are slow
-///   (`isFailingOrSlow`): APNs or this host may be overloaded, and more connections would make both slower.
+/// - The pool wants **one more** connection if all wanted connections are open, and it starved for at least half of the
+///   interval. But the number does not grow while pushes fail or are slow (`isFailingOrSlow`): APNs or this host may be
+///   overloaded, and more connections would make both slower.
 /// - The pool wants **one fewer** if one connection fewer was enough in all intervals of
 ///   ``PoolConfiguration/shrinkAfterMilliseconds``. That is: the peak of pushes in flight was at most half of what the
 ///   remaining open connections can carry. For example, of 3 open connections with 1,000 streams each, 2 were enough if
@@ -19,7 +21,7 @@ struct PoolSizing {
 
     /// The counts of one interval.
     struct IntervalCounts: Equatable {
-        /// How long the pool refused pushes because no stream was free.
+        /// How long the pool starved: it had refused a push, and no stream was free.
         var starvedMilliseconds: Int64 = 0
         var endedPushCount = 0
         /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `forbidden`: APNs is at fault, or the
@@ -43,9 +45,13 @@ struct PoolSizing {
     }
 
     static let intervalMilliseconds: Int64 = 1_000
-    /// The pool may want one more connection if it refused pushes for at least this share of an interval, in per cent.
+    /// The pool wants one more connection only if it starved for at least this percentage of the interval.
     static let starvedPercentMin: Int64 = 50
+    /// The pool wants no further connection if more than this percentage of the interval's pushes failed
+    /// (``IntervalCounts/failedPushCount``).
     static let failurePercentMax = 10
+    /// The pool wants no further connection if the interval's mean round trip was slow: more than this many times as
+    /// long as the shortest round trip that the pool remembers, and longer than ``fastRoundTripMillisecondsMax``.
     static let roundTripFactorMax: Int64 = 4
     /// A mean round trip up to this time never counts as slow. The loop's own iterations take a large part of a
     /// time this short.

@@ -115,7 +115,7 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    // MARK: - Sharing
+    // MARK: - Sharing tokens with other workers
 
     /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
     /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyIdentifier:)``, and

@@ -57,6 +57,7 @@ struct ResponseBody {
             return nil
         }
 
+        /// Skips the byte if it comes next. Returns whether it did.
         mutating func skipIfNext(_ byte: UInt8) -> Bool {
             guard peek() == byte else { return false }
             position += 1
@@ -88,7 +89,8 @@ struct ResponseBody {
             return digits
         }
 
-        /// Skips one value of any type. Counts brackets, so that deep nesting needs no recursion.
+        /// Skips one value of any type. Returns whether there was a value, nested no deeper than `depthMax`. Counts
+        /// brackets, so that deep nesting needs no recursion.
         mutating func skipValue(depthMax: Int) -> Bool {
             var depth = 0
             repeat {

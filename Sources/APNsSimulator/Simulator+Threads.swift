@@ -61,7 +61,7 @@ extension Simulator {
             throw SimulatorError(.cannotListen, "\(error)")
         }
         var ports: [UInt16] = []
-        for (address, service) in zip(addresses, [Service.push, .management]) {
+        for (address, service) in zip(addresses, [SimulatedService.push, .management]) {
             do throws(SystemError) {
                 ports.append(try server.listen(on: address, for: service, threadMailboxes: mailboxes))
             } catch {

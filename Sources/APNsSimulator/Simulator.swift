@@ -174,7 +174,7 @@ public final class Simulator: Sendable {
         return keys
     }
 
-    // MARK: - Devices
+    // MARK: - Calls about devices
 
     /// Runs a closure on the devices, on the service's first thread, and returns its result.
     ///
@@ -250,7 +250,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    // MARK: - The service
+    // MARK: - Calls about Apple's services
 
     /// Returns the counts of the service over all threads.
     public func statistics() async throws(SimulatorError) -> ServiceStatistics {
@@ -259,19 +259,15 @@ public final class Simulator: Sendable {
         return sum
     }
 
-    /// Returns the current faults.
-    ///
-    /// - Parameter isOfManagement: whether to return the faults of the service that manages channels.
-    public func faults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> Faults {
-        try await runOnThread(0) { $0.faults(of: isOfManagement ? .management : .push) }
+    /// Returns the current faults of one service.
+    public func faults(of service: SimulatedService = .push) async throws(SimulatorError) -> Faults {
+        try await runOnThread(0) { $0.faults(of: service) }
     }
 
-    /// Sets the faults for all further requests.
-    ///
-    /// - Parameter isOfManagement: whether to set the faults of the service that manages channels.
-    public func setFaults(_ faults: Faults, ofManagement isOfManagement: Bool = false) async throws(SimulatorError) {
+    /// Sets the faults of one service for all further requests.
+    public func setFaults(_ faults: Faults, of service: SimulatedService = .push) async throws(SimulatorError) {
         if let problem = faults.validationProblem { throw SimulatorError(.invalidRequest, problem) }
-        try await runOnEveryThread { $0.setFaults(faults, of: isOfManagement ? .management : .push) }
+        try await runOnEveryThread { $0.setFaults(faults, of: service) }
     }
 
     /// Sends a GOAWAY on every established connection of both services that has not received one yet.

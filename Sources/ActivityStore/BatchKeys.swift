@@ -1,6 +1,7 @@
 import Redis
 
-/// The keys of the calls that are collected for one script call, written as arguments of its Redis command.
+/// The keys that one run of a script gets: one for each store call of a batch. The bytes are ready to be sent, as
+/// arguments of the Redis command that runs the script.
 ///
 /// The memory is allocated once.
 struct BatchKeys: ~Copyable {

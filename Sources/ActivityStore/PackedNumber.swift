@@ -11,11 +11,11 @@ enum PackedNumber {
     static let priorityFactor: Int64 = 1 << 14
     /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the phase.
     static let lastSendTimeFactor: Int64 = 1 << 8
-    /// Bytes 1–7 of an activity's value: the token's form × ``tokenFormFactor`` + the token's length × this factor +
-    /// the last second of the activity's first eight hours, in which Redis admits updates.
+    /// Bytes 1–7 of an activity's value: byte 7 (the token's form and its flags) × ``byte7Factor`` + the token's length
+    /// × this factor + the last second of the activity's first eight hours, in which Redis admits updates.
     static let tokenLengthFactor: Int64 = 1 << 32
     /// See ``tokenLengthFactor``.
-    static let tokenFormFactor: Int64 = 1 << 48
+    static let byte7Factor: Int64 = 1 << 48
 }
 
 /// The priority of a send verdict, as the script numbers it.

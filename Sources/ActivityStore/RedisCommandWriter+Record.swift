@@ -178,7 +178,7 @@ extension RedisCommandWriter {
             let timeBytes = registeredAtMilliseconds == nil ? 0 : StoredTime.digitCount
             if let registeredAtMilliseconds { StoredTime.write(registeredAtMilliseconds, to: start) }
             let length = timeBytes + StoredDeviceToken.encode(token, environment, to: start + timeBytes)
-            let firstFieldBytes = min(length, timeBytes + StoredDeviceToken.firstFieldBytesMax)
+            let firstFieldBytes = min(length, timeBytes + StoredDeviceToken.tokenBytesInFieldTMax)
             writeArgument(UnsafeRawBufferPointer(rebasing: memory[..<firstFieldBytes]))
             writeArgument(UnsafeRawBufferPointer(rebasing: memory[firstFieldBytes..<length]))
         }

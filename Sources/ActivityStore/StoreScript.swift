@@ -44,7 +44,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
 
     /// The constants that the scripts share with the Swift code of this module. A script names a constant as
     /// `@NAME@`; its value replaces the name before the script is loaded.
-    static let constants: [(name: String, value: Int64)] = [
+    static let constants: [(name: String, value: Int64)] =
+        numbers + bitsBelowOthers + bitsBelowOthers.map { (name: "\($0.name)_MODULUS", value: 2 * $0.value) }
+
+    private static let numbers: [(name: String, value: Int64)] = [
         // Limits and lifetimes.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
@@ -68,18 +71,20 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
         ("RECORD_BYTES", Int64(StoredActivity.tokenByteOffset)),
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
-        ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFlag)),
         ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
+        ("VERSION_TEXT_BYTES", Int64(StoredVersion.textByteCount)),
+        ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
+        ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
+        ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
+        // The token's length without the two flags: the number in bytes 5 and 6, modulo the lower flag.
+        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.countFlags.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
-        // Flags in the byte of the token's form.
-        ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.allowsFrequentUpdates)),
-        ("HAS_THROTTLE", Int64(StoredActivity.Flag.hasThrottle)),
-        ("HAS_CLAIM", Int64(StoredActivity.Flag.hasClaim)),
-        ("HAS_START", Int64(StoredActivity.Flag.hasStart)),
-        ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.hasRetiredToken)),
+        // The byte of the token's form and its flags: the form is the byte modulo the lowest flag.
+        ("FORM_MODULUS", Int64(StoredActivity.Flag.frequentUpdatesBit)),
+        ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.retiredTokenBit)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenBytes)),
         // Phases of the newest version. The scripts compare them by the order of their letters: `admit.lua` has the
         // rules.
@@ -89,40 +94,81 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
         // The letter of a start that is only known from a record that was read again.
         ("START_RECORDED_AGAIN", letter("r")),
-        ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.hasDrawnOnBudget)),
-        ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.isOwnTimestamp)),
+        ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.drawBit)),
         ("UPPER_CASE", letter("a") - letter("A")),
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.byte15Factor),
         ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.lastSendTimeFactor),
-        ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FORM_FACTOR", PackedNumber.tokenFormFactor),
+        ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FLAGS_FACTOR", PackedNumber.byte7Factor),
+        ("FORM_AND_LENGTH_FACTOR", formAndLengthFactor),
+        ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // Where the script begins to read a pace (`StoredPace`), counted from 1.
         ("AT_USUAL_PACE", 1),
         ("AT_FREQUENT_PACE", Int64(StoredPace.frequentPartByteOffset + 1)),
         ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
-        // A call in a batch: its least length, and the bits of its byte 15.
+        // A call in a batch: its least length, and the highest bit of its byte 14. More bits are in `bitsBelowOthers`.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
-        ("MAY_REPLACE_HELD_ALERT", Int64(CallByte15Bits.mayReplaceHeldAlert)), ("IS_END", Int64(CallByte15Bits.isEnd)),
-        ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollows)), ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlement)),
-        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertVersionFollows)),
-        ("KEY_REPEATS", Int64(CallByte15Bits.keyRepeats)),
-        // The bits of byte 14 of a call in a batch.
         ("IS_TOO_OLD", Int64(CallByte14Bits.isTooOld)),
-        ("IS_REREAD", Int64(CallByte14Bits.isReread)),
-        ("ENDS_NEWER_LIFE", Int64(CallByte14Bits.endsNewerLife)),
+        // The number of a pace's argument: byte 14 modulo its lowest bit.
+        ("PACE_NUMBER_MODULUS", Int64(CallByte14Bits.endsNewerLife)),
+        // The code of what a settlement reports: byte 15 modulo the lowest bit above the code.
+        ("SETTLEMENT_CODE_MODULUS", Int64(CallByte15Bits.tokenFollows)),
+        // Bits of byte 15 at their place in the number `requestAndPace` (admit-batches.lua); and the whole number of an
+        // acceptance that names neither a token nor an alert.
+        ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallByte15Bits.mayReplaceHeldAlert)),
+        ("IS_END_IN_REQUEST", bitInRequest(CallByte15Bits.isEnd)),
+        ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallByte15Bits.isSettlement)),
+        ("IS_SETTLEMENT_IN_REQUEST_MODULUS", 2 * bitInRequest(CallByte15Bits.isSettlement)),
+        ("KEY_REPEATS_IN_REQUEST", bitInRequest(CallByte15Bits.keyRepeats)),
+        ("ACCEPTANCE_REQUEST", bitInRequest(CallByte15Bits.isSettlement | SettlementCode.accepted.rawValue)),
         // The codes for what a settlement reports, and the first byte of a refund's argument to the script `settle`.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
         ("THROTTLED", Int64(SettlementCode.throttled.rawValue)),
         ("REFUND", letter("g")),
-        // Bits of a call in a batch of registrations.
-        ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
-        ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollows)),
+        // A call in a batch of registrations: its two highest bits, and how to read where its token comes from:
+        // `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`.
         ("CONFIRMS", Int64(RegistrationBits.isDepartureConfirmation)),
         ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeats)),
+        ("SOURCE_FACTOR", 1 << Int64(RegistrationBits.sourceShift)),
+        ("SOURCE_MODULUS", Int64(RegistrationBits.namesAudiences)),
     ]
+
+    /// The bits that a script tests while higher bits of the number may be set. Each of them also gives the scripts a
+    /// modulus, which is twice the bit. For example, `flags % @HAS_START_MODULUS@ >= @HAS_START@` tests only the bit
+    /// `HAS_START`.
+    private static let bitsBelowOthers: [(name: String, value: Int64)] = [
+        // An activity's value (`StoredActivity`).
+        ("HAS_AUDIENCES", Int64(StoredActivity.audiencesFlag)),
+        ("ALLOWS_FREQUENT", Int64(StoredActivity.Flag.frequentUpdatesBit)),
+        ("HAS_THROTTLE", Int64(StoredActivity.Flag.throttleBit)),
+        ("HAS_CLAIM", Int64(StoredActivity.Flag.claimBit)),
+        ("HAS_START", Int64(StoredActivity.Flag.startBit)),
+        ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.ownTimestampBit)),
+        // Byte 14 of a call in a batch.
+        ("ENDS_NEWER_LIFE", Int64(CallByte14Bits.endsNewerLife)),
+        ("IS_REREAD", Int64(CallByte14Bits.isReread)),
+        // Byte 15 of a call in a batch.
+        ("REQUESTS_HIGH_PRIORITY", Int64(CallByte15Bits.requestsHighPriority)),
+        ("MAY_USE_RESERVE", Int64(CallByte15Bits.mayUseReserve)),
+        ("MAY_REPLACE_HELD_ALERT", Int64(CallByte15Bits.mayReplaceHeldAlert)),
+        ("IS_END", Int64(CallByte15Bits.isEnd)),
+        ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollows)),
+        ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlement)),
+        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertVersionFollows)),
+        // A call in a batch of registrations.
+        ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdates)),
+        ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdates)),
+        ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
+        ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollows)),
+    ]
+
+    /// In a number made of bytes 5 to 7 of an activity's value: byte 7 × this factor + the number in bytes 5 and 6.
+    private static let formAndLengthFactor = PackedNumber.byte7Factor / PackedNumber.tokenLengthFactor
+
+    private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.byte15Factor }
 
     private static func letter(_ letter: Unicode.Scalar) -> Int64 { Int64(letter.value) }
 }

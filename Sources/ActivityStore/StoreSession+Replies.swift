@@ -228,7 +228,7 @@ extension StoreSession {
             value[StoredActivity.budgetFullAtByteOffset..<StoredActivity.assignedTimestampByteOffset]
         )
         let allowsFrequentUpdates =
-            value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.allowsFrequentUpdates != 0
+            value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.frequentUpdatesBit != 0
         let bucket = allowsFrequentUpdates ? call.frequentBudget : call.budget
         let remainingPushCount = StoredBucket.pushesLeft(
             bucket,
@@ -288,7 +288,7 @@ extension StoreSession {
 extension Reply {
     /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict, it
     /// is a printable character, at least 32. In a value, it is below 16, because the script replies with a value only
-    /// if the value has no flag above ``StoredActivity/Flag/allowsFrequentUpdates``.
+    /// if the value has no flag above ``StoredActivity/Flag/frequentUpdatesBit``.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }

@@ -37,6 +37,7 @@ struct JSONReader {
         while let byte = nextByte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
     }
 
+    /// Skips the character if it comes next. Returns whether it did.
     private mutating func takeIfNext(_ byte: Character) -> Bool {
         guard nextByte == byte.asciiValue else { return false }
         position += 1

@@ -265,7 +265,7 @@ struct WorkerSetup: @unchecked Sendable {
                 ChannelRule(patterns: app.channels.audiences, environments: environments)
         }
         audiences.fanoutRecordsMax = memoryBudget.fanoutRecordsMax(configured: audiences.fanoutRecordsMax)
-        audiences.fanoutRecordBytesMax = memoryBudget.fanoutBytesMax
+        audiences.fanoutRecordBytesMax = memoryBudget.fanoutRecordBytesMax
         audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
         audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, appCount: delivery.apps.count)
         audiences.limitRetryPauses(to: delivery.retryMillisecondsMax)

@@ -105,9 +105,9 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving at `activitiesWhileReceivingMax`. Each record received by then may still add one
+        // The lane stops receiving at `activityCountMaxWhileReceiving`. Each record received by then may still add one
         // activity: for example, a registration may release a held command of another activity.
-        let activitiesMax = Self.activitiesWhileReceivingMax(configuration) + recordsMax
+        let activitiesMax = Self.activityCountMaxWhileReceiving(configuration) + recordsMax
         // At most four calls name a record at a time. But a tombstone has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
@@ -128,7 +128,7 @@ public struct Delivery: ~Copyable {
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
     /// the room is for activities with records, half for activities that have only a wait, such as the spacing after
     /// their last push.
-    private static func activitiesWhileReceivingMax(_ configuration: DeliveryConfiguration) -> Int {
+    private static func activityCountMaxWhileReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
@@ -157,7 +157,7 @@ public struct Delivery: ~Copyable {
     /// of activities. (R4)
     public var canReceive: Bool {
         !records.isFull && records.usedBlockBytes < configuration.usedBlockBytesMax
-            && activities.count < Self.activitiesWhileReceivingMax(configuration)
+            && activities.count < Self.activityCountMaxWhileReceiving(configuration)
     }
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }

@@ -32,6 +32,8 @@ extension Consumer {
         return outcome
     }
 
+    /// Waits until this consumer has had an assignment. Returns false if the deadline passes first, or after a fatal
+    /// error.
     private func awaitAssignment(until deadline: Deadline) -> Bool {
         while !hasHadAssignment {
             // After a fatal error no assignment comes any more.
@@ -41,8 +43,10 @@ extension Consumer {
         return true
     }
 
-    /// Leaves the group. librdkafka leaves it in the background and calls `partitionsRevoked` when this thread polls
-    /// the queue.
+    /// Leaves the group. Returns whether this consumer is no member any more. It may still be one if the deadline
+    /// passes first, or if librdkafka reports an error that is not fatal.
+    ///
+    /// librdkafka leaves the group in the background and calls `partitionsRevoked` when this thread polls the queue.
     private func leaveGroup(until deadline: Deadline) -> Bool {
         if let error = rd_kafka_consumer_close_queue(handle, queue) {
             // After a fatal error the consumer is no member any more, so there is no group to leave.

@@ -204,7 +204,7 @@ public final class Consumer {
     }
 }
 
-// MARK: - Starting
+// MARK: - Creating the client
 
 extension Consumer {
     private static func configure(

@@ -184,7 +184,7 @@ public final class Producer: @unchecked Sendable {
     }
 }
 
-// MARK: - Reports
+// MARK: - Delivery reports, and the end
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, once when the queue of reports becomes

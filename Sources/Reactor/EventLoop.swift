@@ -84,7 +84,7 @@ public final class EventLoop {
         readBuffer.deallocate()
     }
 
-    // MARK: - Running
+    // MARK: - Running iterations
 
     /// The shortest time from the wake-up of one iteration of `run` to the wake-up of the next; 0: no spacing. An idle
     /// loop still responds at once. A busy loop handles more events per iteration, so it needs fewer system calls and
@@ -207,7 +207,7 @@ public final class EventLoop {
         withExtendedLifetime(discardedTables) {}
     }
 
-    // MARK: - Clock
+    // MARK: - The loop's clock
 
     /// Reads the monotonic and the wall clock again. A handler that has worked for long calls this, because the times
     /// of the iteration's start are too old. Code that runs between two iterations calls it, too.
@@ -217,7 +217,7 @@ public final class EventLoop {
         wallMilliseconds = readNanoseconds(CLOCK_REALTIME) / 1_000_000
     }
 
-    // MARK: - Descriptors
+    // MARK: - Watching descriptors
 
     /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until
     /// `remove`, or until its `LoopThread` ends.
@@ -274,7 +274,7 @@ public final class EventLoop {
         return registrations[Int(descriptor)].generation
     }
 
-    // MARK: - Timers
+    // MARK: - Setting timers
 
     /// Schedules a timer that fires once, in the first iteration in which `nowMilliseconds` has grown by at least
     /// `afterMilliseconds`.
@@ -297,7 +297,7 @@ public final class EventLoop {
     /// The number of timers that have neither fired nor been cancelled.
     public var timerCount: Int { timers.count }
 
-    // MARK: - Iteration end
+    // MARK: - Calls at the iteration's end
 
     /// Calls the handler once, at the end of this iteration, or of the next one if no iteration is running. The loop
     /// does not detect duplicates: a handler that is registered twice is called twice.
@@ -313,7 +313,7 @@ public final class EventLoop {
         iterationEndHandlers.append(handler)
     }
 
-    // MARK: - Names
+    // MARK: - Looking up host names
 
     /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
     /// inside this call.

@@ -107,7 +107,7 @@ extension Stream {
         if case .open = phase, transport.isTLS, !isReadingPaused { readInput() }
     }
 
-    // MARK: - Time limits
+    // MARK: - Time limits of connecting
 
     func startDeadline(afterMilliseconds: Int64) {
         deadlineTimer = loop.schedule(

@@ -155,7 +155,7 @@ public final class Stream {
         release()
     }
 
-    // MARK: - Ends
+    // MARK: - Ends of the stream
 
     /// Ends the stream and calls `streamClosed`. Called only from the loop.
     func closeAndReport(_ error: StreamError?) {
@@ -202,7 +202,7 @@ public final class Stream {
         readContinuationTimer = .none
     }
 
-    // MARK: - Interest
+    // MARK: - Events that the stream waits for
 
     /// Makes the loop watch for the events that the stream now waits for.
     func updateInterest() {

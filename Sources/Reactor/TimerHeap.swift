@@ -81,7 +81,7 @@ struct TimerHeap {
         return releaseSlot(first.slot)
     }
 
-    // MARK: - Slots
+    // MARK: - Slots of timers
 
     private mutating func allocateSlot(handler: any TimerHandler, tag: UInt64) -> UInt32 {
         if firstFreeSlot != TimerHeap.noSlot {
@@ -106,7 +106,7 @@ struct TimerHeap {
         return handler.map { RemovedTimer(handler: $0, tag: slots[index].tag) }
     }
 
-    // MARK: - Heap
+    // MARK: - Order of the heap
 
     private mutating func removeEntry(at position: Int) {
         let last = heap.removeLast()

@@ -1,13 +1,13 @@
 import CHiredis
 import Glibc
 
-/// Formats a Redis command with hiredis. This allocates memory, so it serves only rare commands: a connection's own
-/// commands, look-ups of servers, and commands of code outside the lanes. ``RedisCommandWriter`` writes the lanes'
-/// calls.
+/// Formats a Redis command with hiredis. Returns whether memory could be allocated.
+///
+/// Because it allocates memory, it serves only rare commands: a connection's own commands, look-ups of servers, and
+/// commands of code outside the lanes. ``RedisCommandWriter`` writes the lanes' calls.
 ///
 /// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
 ///   include a password.
-/// - Returns: false if memory could not be allocated.
 func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     let lengths = arguments.map(\.count)
     var bytes = arguments.flatMap(\.self)
@@ -29,6 +29,7 @@ func withCommandText(_ arguments: [[UInt8]], _ body: (UnsafeRawBufferPointer) ->
     return true
 }
 
+/// Formats a Redis command of texts. Returns whether memory could be allocated.
 func withCommandText(_ arguments: [String], _ body: (UnsafeRawBufferPointer) -> Void) -> Bool {
     withCommandText(arguments.map { Array($0.utf8) }, body)
 }

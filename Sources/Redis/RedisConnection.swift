@@ -148,7 +148,7 @@ public final class RedisConnection {
         failOutstandingCalls(RedisError(.closed))
     }
 
-    // MARK: - Connecting
+    // MARK: - Connecting and handshake
 
     func resolve() {
         phase = .resolving

@@ -12,7 +12,7 @@ import Testing
         var repeatedFields: [String] = []
         var body: String?
         var status = 200
-        var reason: Reason
+        var reason: SimulatedReason
         var testDescription: String { name }
     }
 
@@ -182,7 +182,7 @@ import Testing
         }
     }
 
-    @Test func `To broadcasts, a busy service writes its reason in two words`() async throws {
+    @Test func `In responses to broadcasts, the reason of a busy service has two words`() async throws {
         try await SimulatorFixture.run { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             var faults = Faults()

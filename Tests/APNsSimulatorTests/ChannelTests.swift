@@ -81,9 +81,9 @@ import Testing
                 try fixture.createChannel(storesNewestMessage: true)
             )
             let cursorBefore = try await fixture.simulator.registrations(since: 0).next
-            let start =
+            let installation =
                 #"{"app":"\#(SimulatorFixture.app)","prefix":"fan-","count":50,"channels":true,"audiences":["final"]}"#
-            #expect(try await fixture.control("POST", "/phones", start).status == 200)
+            #expect(try await fixture.control("POST", "/phones", installation).status == 200)
             let records = try await fixture.control("GET", "/registrations?since=\(cursorBefore)").object
             let values = try #require((records["registrations"] as? [Object])?.compactMap { $0["value"] as? Object })
             #expect(values.count == 50)
@@ -95,8 +95,8 @@ import Testing
                 """
             let started = try await fixture.control("POST", "/activities", activities)
             #expect(started.status == 200 && (started.object["registrations"] as? [Object])?.isEmpty == true)
-            let row = try await fixture.startByPush("m7", device: "by-push", channel: channel)
-            #expect(row.effects == ["started": 1] && row.supportsChannels)
+            let startedPhone = try await fixture.startByPush("m7", device: "by-push", channel: channel)
+            #expect(startedPhone.effects == ["started": 1] && startedPhone.supportsChannels)
             #expect(
                 try await fixture.startByPush("m8", device: "elsewhere", channel: otherChannel).effects == [
                     "started": 1
@@ -131,15 +131,15 @@ import Testing
         }
     }
 
-    @Test func `A start on a channel that is not there fails`() async throws {
+    @Test func `A start on a channel that does not exist fails`() async throws {
         try await SimulatorFixture.run { fixture in
-            let row = try await fixture.startByPush("m9", device: "late", channel: "AAAAAAAAAAAAAAAAAAAAAA==")
-            #expect(row.effects == ["unknownChannel": 1])
+            let startedPhone = try await fixture.startByPush("m9", device: "late", channel: "AAAAAAAAAAAAAAAAAAAAAA==")
+            #expect(startedPhone.effects == ["unknownChannel": 1])
             #expect(try await fixture.control("GET", "/activity?app=\(SimulatorFixture.app)&activity=m9").status == 404)
         }
     }
 
-    @Test func `Old states and ends on a channel follow the rules of pushes`() async throws {
+    @Test func `A phone treats old states and ends from a channel like those from pushes`() async throws {
         try await SimulatorFixture.run(\.channelRules, ChannelRules(publishBudget: nil)) { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
@@ -245,7 +245,7 @@ import Testing
         }
     }
 
-    @Test func `The test may create and delete channels itself`() async throws {
+    @Test func `The control interface creates and deletes channels`() async throws {
         try await SimulatorFixture.run { fixture in
             let testChannel = try fixture.createChannel(storesNewestMessage: true)
             let createdResponse = try await fixture.control(
@@ -282,7 +282,7 @@ import Testing
         }
     }
 
-    @Test func `The log names broadcasts and no management requests`() async throws {
+    @Test func `The push log has broadcasts, but no management requests`() async throws {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
         try await SimulatorFixture.run(\.pushLogFile, file) { fixture in

@@ -31,7 +31,7 @@ import Testing
             at seconds: Int64 = 0,
             priority: UInt8 = 5,
             appIndex: Int? = 0
-        ) -> (Reason, PushEffect?) {
+        ) -> (SimulatedReason, PushEffect?) {
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }

@@ -7,17 +7,17 @@ import Testing
     @Test func `A connection has one stream until it is authenticated`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try fixture.connect()
-            try client.run { !$0.concurrentStreams.isEmpty }
-            #expect(client.concurrentStreams == [1])
+            try client.run { !$0.streamLimits.isEmpty }
+            #expect(client.streamLimits == [1])
             let refusedResponse = try client.perform(
                 fixture.headers(["authorization": "bearer x"]),
                 body: fixture.update(home: 1)
             )
             #expect(refusedResponse.status == 403)
-            #expect(client.concurrentStreams == [1])
+            #expect(client.streamLimits == [1])
             _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
-            try client.run { $0.concurrentStreams.count == 2 }
-            #expect(client.concurrentStreams == [1, 1_000])
+            try client.run { $0.streamLimits.count == 2 }
+            #expect(client.streamLimits == [1, 1_000])
         }
     }
 
@@ -37,7 +37,7 @@ import Testing
         try await SimulatorFixture.run { fixture in
             let client = try fixture.connect()
             _ = try client.perform(fixture.headers(), body: fixture.update(home: 1))
-            try client.run { $0.concurrentStreams.count == 2 }
+            try client.run { $0.streamLimits.count == 2 }
             let streams = try (0..<1_000).map { try client.submit(fixture.headers(), body: fixture.update(home: $0)) }
             try client.run { client in streams.allSatisfy { client.responses[$0]?.isClosed == true } }
             #expect(streams.allSatisfy { client.responses[$0]?.status == 200 })
@@ -83,7 +83,7 @@ import Testing
             try await fixture.simulator.setFaults(faults)
             let client = try fixture.connect()
             let stream = try client.submit(fixture.headers(), body: fixture.update(home: 1))
-            try client.run { $0.concurrentStreams.count == 2 }
+            try client.run { $0.streamLimits.count == 2 }
             try await fixture.simulator.sendGoAway()
             try client.run { $0.responses[stream]?.isClosed == true && $0.goAway != nil }
             #expect(client.responses[stream]?.status == 200)
@@ -98,10 +98,10 @@ import Testing
             var faults = Faults()
             faults.concurrentStreams = 10
             try await fixture.simulator.setFaults(faults)
-            try client.run { $0.concurrentStreams.count == 3 }
+            try client.run { $0.streamLimits.count == 3 }
             try await fixture.simulator.setFaults(Faults())
-            try client.run { $0.concurrentStreams.count == 4 }
-            #expect(client.concurrentStreams == [1, 1_000, 10, 1_000])
+            try client.run { $0.streamLimits.count == 4 }
+            #expect(client.streamLimits == [1, 1_000, 10, 1_000])
         }
     }
 
@@ -160,7 +160,7 @@ import Testing
     private func responseCounts(_ fixture: SimulatorFixture, _ faults: Faults) async throws -> [String: Int] {
         let client = try fixture.connect()
         _ = try client.perform(fixture.headers(), body: fixture.update(home: 0))
-        try client.run { $0.concurrentStreams.count == 2 }
+        try client.run { $0.streamLimits.count == 2 }
         try await fixture.simulator.setFaults(faults)
         let streams = try (0..<200).map { _ in try client.submit(fixture.headers(), body: fixture.update(home: 1)) }
         let isWithoutResponses = faults.noResponseShare > 0

@@ -13,9 +13,9 @@ import Testing
 
     struct Step: Sendable {
         /// When the push arrives, seconds after the beginning.
-        var at: Int64 = 10
+        var atSeconds: Int64 = 10
         var event = "update"
-        /// The push's timestamp, seconds after the beginning; nil: equal to `at`.
+        /// The push's timestamp, seconds after the beginning; nil: equal to `atSeconds`.
         var timestamp: Int64?
         var home: Int? = 1
         var extraMembers = ""
@@ -23,8 +23,8 @@ import Testing
 
         var json: String {
             let state = home.map { ",\"content-state\":{\"home\":\($0)}" } ?? ""
-            return
-                "{\"aps\":{\"event\":\"\(event)\",\"timestamp\":\(startSeconds + (timestamp ?? at))\(state)\(extraMembers)}}"
+            let timestampSeconds = startSeconds + (timestamp ?? atSeconds)
+            return "{\"aps\":{\"event\":\"\(event)\",\"timestamp\":\(timestampSeconds)\(state)\(extraMembers)}}"
         }
     }
 
@@ -59,7 +59,7 @@ import Testing
         /// Sends a push as the service does. Returns APNs' response, and the effect on the phone if APNs
         /// accepts the push.
         mutating func push(_ json: String, token: String, at seconds: Int64, priority: UInt8 = 5) -> (
-            Reason, PushEffect?
+            SimulatedReason, PushEffect?
         ) {
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
@@ -84,9 +84,9 @@ import Testing
             return (.success, effect)
         }
 
-        mutating func push(_ step: Step) throws -> (Reason, PushEffect?) {
+        mutating func push(_ step: Step) throws -> (SimulatedReason, PushEffect?) {
             let token = try #require(try model.token(ofActivity: "m", app: "app"))
-            return push(step.json, token: token, at: step.at, priority: step.priority)
+            return push(step.json, token: token, at: step.atSeconds, priority: step.priority)
         }
 
         mutating func start(_ json: String, at seconds: Int64 = 10) throws -> PushEffect? {
@@ -105,10 +105,16 @@ import Testing
         var testDescription: String
         var steps: [Step]
         var effect: PushEffect?
-        var reason = Reason.success
+        var reason = SimulatedReason.success
         var state: String
 
-        init(_ name: String, _ steps: [Step], _ effect: PushEffect?, _ state: String, reason: Reason = .success) {
+        init(
+            _ name: String,
+            _ steps: [Step],
+            _ effect: PushEffect?,
+            _ state: String,
+            reason: SimulatedReason = .success
+        ) {
             (testDescription, self.steps, self.effect, self.state, self.reason) = (name, steps, effect, state, reason)
         }
     }
@@ -152,22 +158,22 @@ import Testing
         ),
         Row(
             "an update after the end",
-            [Step(event: "end"), Step(at: 11, home: 2)],
+            [Step(event: "end"), Step(atSeconds: 11, home: 2)],
             nil,
             "ended 1",
             reason: .expiredToken
         ),
         Row("dismissed at once", [Step(event: "end", extraMembers: ",\"dismissal-date\":0")], .ended, "gone 1"),
-        Row("just before 8 h", [Step(at: 8 * hour - 1)], .shown, "active 1"),
-        Row("at 8 h", [Step(at: 8 * hour)], nil, "ended 0", reason: .expiredToken),
+        Row("just before 8 h", [Step(atSeconds: 8 * hour - 1)], .shown, "active 1"),
+        Row("at 8 h", [Step(atSeconds: 8 * hour)], nil, "ended 0", reason: .expiredToken),
     ]
 
     @Test func `The phone keeps the alerts and the pace of pushes`() throws {
         var phone = try ModelledPhone()
         let alert = ",\"alert\":{\"title\":\"Goal\",\"body\":\"1-0\",\"sound\":\"default\"}"
-        _ = try phone.push(Step(at: 10, extraMembers: alert, priority: 10))
-        _ = try phone.push(Step(at: 13))
-        _ = try phone.push(Step(at: 15, timestamp: -1, extraMembers: alert, priority: 10))
+        _ = try phone.push(Step(atSeconds: 10, extraMembers: alert, priority: 10))
+        _ = try phone.push(Step(atSeconds: 13))
+        _ = try phone.push(Step(atSeconds: 15, timestamp: -1, extraMembers: alert, priority: 10))
         let alerts = try phone.model.alerts(ofActivity: "m", app: "app")
         #expect(alerts.map(\.timestamp) == [Self.startSeconds + 10], "a push that is too old rings no bell")
         #expect(String(decoding: alerts[0].json, as: UTF8.self) == String(alert.dropFirst(9)))
@@ -190,30 +196,31 @@ import Testing
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {
         var phone = try ModelledPhone()
-        var lastResult: (Reason, PushEffect?) = (.success, nil)
+        var lastResult: (SimulatedReason, PushEffect?) = (.success, nil)
         for step in row.steps { lastResult = try phone.push(step) }
         #expect(lastResult.0 == row.reason)
         #expect(lastResult.1 == row.effect)
-        #expect(try phone.state(at: row.steps.last?.at ?? 0) == row.state)
-        let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + (row.steps.last?.at ?? 0)) * 1_000)
+        let lastSeconds = row.steps.last?.atSeconds ?? 0
+        #expect(try phone.state(at: lastSeconds) == row.state)
+        let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + lastSeconds) * 1_000)
         #expect(summary.timestampRegressionCount == 0)
         // Every push that APNs accepted had one effect.
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))
     }
 
-    /// The activity ends after 1 h. Each case: its dismissal date and the time at which the phone removes it,
-    /// in seconds.
+    /// A push ends the activity 1 h after the beginning. Each case: the push's dismissal date, and when the phone
+    /// removes the activity: on that date, but at most 4 h after the end. Both are seconds after the beginning.
     @Test(
         arguments: [
             (nil, 5 * hour), (2 * hour, 2 * hour), (hour + 1, hour + 1), (5 * hour, 5 * hour), (9 * hour, 5 * hour),
             (Int64.max - startSeconds, 5 * hour),
         ] as [(Int64?, Int64)]
-    ) func `A dismissed activity shows nothing more`(_ date: Int64?, _ until: Int64) throws {
+    ) func `An ended activity is gone when due or after 4 h`(dismissalSeconds: Int64?, removalSeconds: Int64) throws {
         var phone = try ModelledPhone()
-        let extraMembers = date.map { ",\"dismissal-date\":\(Self.startSeconds + $0)" } ?? ""
-        #expect(try phone.push(Step(at: Self.hour, event: "end", extraMembers: extraMembers)).1 == .ended)
-        #expect(try phone.state(at: until - 1) == "ended 1")
-        #expect(try phone.state(at: until) == "gone 1")
+        let extraMembers = dismissalSeconds.map { ",\"dismissal-date\":\(Self.startSeconds + $0)" } ?? ""
+        #expect(try phone.push(Step(atSeconds: Self.hour, event: "end", extraMembers: extraMembers)).1 == .ended)
+        #expect(try phone.state(at: removalSeconds - 1) == "ended 1")
+        #expect(try phone.state(at: removalSeconds) == "gone 1")
     }
 
     @Test func `No activity stays longer than twelve hours`() throws {
@@ -222,7 +229,7 @@ import Testing
         #expect(try phone.state(at: 12 * Self.hour - 1) == "ended 0")
         #expect(try phone.state(at: 12 * Self.hour) == "gone 0")
         var lateEndingPhone = try ModelledPhone()
-        #expect(try lateEndingPhone.push(Step(at: 8 * Self.hour - 1, event: "end")).1 == .ended)
+        #expect(try lateEndingPhone.push(Step(atSeconds: 8 * Self.hour - 1, event: "end")).1 == .ended)
         #expect(try lateEndingPhone.state(at: 12 * Self.hour - 2) == "ended 1")
         #expect(try lateEndingPhone.state(at: 12 * Self.hour) == "gone 1")
     }
@@ -230,8 +237,8 @@ import Testing
     @Test func `Within the grace period nothing is applied after the end`() throws {
         var phone = try ModelledPhone(rules: DeviceRules(endedTokenGraceMilliseconds: 60_000))
         _ = try phone.push(Step(event: "end"))
-        #expect(try phone.push(Step(at: 69, home: 2)) == (.success, .ignoredAfterEnd))
-        #expect(try phone.push(Step(at: 70, home: 3)) == (.expiredToken, nil))
+        #expect(try phone.push(Step(atSeconds: 69, home: 2)) == (.success, .ignoredAfterEnd))
+        #expect(try phone.push(Step(atSeconds: 70, home: 3)) == (.expiredToken, nil))
         #expect(try phone.state(at: 70) == "ended 1")
     }
 
@@ -250,16 +257,16 @@ import Testing
         var phone = try ModelledPhone(
             rules: DeviceRules(updateBudget: .init(capacity: 2, refillIntervalMilliseconds: 60_000))
         )
-        let effects = try (0..<3).map { try phone.push(Step(at: 1, home: $0, priority: 10)).1 }
+        let effects = try (0..<3).map { try phone.push(Step(atSeconds: 1, home: $0, priority: 10)).1 }
         #expect(effects == [.shown, .shown, .overBudget])
-        #expect(try phone.push(Step(at: 2, home: 7)).1 == .shown)
-        #expect(try phone.push(Step(at: 61, home: 8, priority: 10)).1 == .shown)
-        #expect(try phone.push(Step(at: 62, home: 9, priority: 10)).1 == .overBudget)
+        #expect(try phone.push(Step(atSeconds: 2, home: 7)).1 == .shown)
+        #expect(try phone.push(Step(atSeconds: 61, home: 8, priority: 10)).1 == .shown)
+        #expect(try phone.push(Step(atSeconds: 62, home: 9, priority: 10)).1 == .overBudget)
     }
 
     @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
-        for (oldTokenState, outcome) in [
-            (DeviceModel.ReplacedTokenBehavior.retired, (Reason.expiredToken, PushEffect?.none)),
+        for (replacedTokenBehavior, expectedResult) in [
+            (DeviceModel.ReplacedTokenBehavior.retired, (SimulatedReason.expiredToken, PushEffect?.none)),
             (.void, (.success, .acceptedForDeadToken)),
         ] {
             var phone = try ModelledPhone()
@@ -267,10 +274,10 @@ import Testing
             try phone.model.rotateToken(
                 ofActivity: "m",
                 app: "app",
-                oldToken: oldTokenState,
+                oldToken: replacedTokenBehavior,
                 nowMilliseconds: Self.startSeconds * 1_000
             )
-            #expect(phone.push(Step().json, token: token, at: 10) == outcome)
+            #expect(phone.push(Step().json, token: token, at: 10) == expectedResult)
             #expect(try phone.state(at: 10) == "active 0")
             #expect(try phone.push(Step()).1 == .shown)
         }
@@ -302,7 +309,7 @@ import Testing
         #expect(try !phone.model.startToken(device: "other", attributesType: "Match", app: "app").isEmpty)
     }
 
-    @Test func `Uninstalled apps are unregistered`() throws {
+    @Test func `A push to an app that was uninstalled is refused as unregistered`() throws {
         var phone = try ModelledPhone()
         try phone.model.uninstall(app: "app", device: "phone", nowMilliseconds: Self.startSeconds * 1_000)
         #expect(try phone.push(Step()) == (.unregistered, nil))
@@ -382,10 +389,10 @@ import Testing
             (["attributes": #"{"id":"o"}"#], 0),
         ] as [([String: String?], Int)]
     )
-    func `Only the same start again is a repeated one`(_ changes: [String: String?], _ count: Int) throws {
+    func `Only the same start counts as repeated`(_ changes: [String: String?], _ repeatedCount: Int) throws {
         var phone = try ModelledPhone()
         #expect(try phone.start(Self.start()) == .started)
         #expect(try phone.start(Self.start(changes)) == .started)
-        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).duplicateStartCount == count)
+        #expect(phone.model.summary(nowMilliseconds: Self.startSeconds * 1_000).duplicateStartCount == repeatedCount)
     }
 }

@@ -31,7 +31,7 @@ final class H2Client {
     var goAway: GoAway? { goAways.last }
     private(set) var pongCount = 0
     /// The values of SETTINGS_MAX_CONCURRENT_STREAMS that the server has sent, oldest first.
-    private(set) var concurrentStreams: [UInt32] = []
+    private(set) var streamLimits: [UInt32] = []
     private(set) var hasEnded = false
     /// Whether the server has sent close_notify, which ends a TLS connection in an orderly way.
     private(set) var wasEndAnnounced = false
@@ -142,7 +142,7 @@ final class H2Client {
             for index in 0..<frame.settings.niv {
                 let entry = frame.settings.iv[index]
                 if UInt32(entry.settings_id) == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue {
-                    concurrentStreams.append(entry.value)
+                    streamLimits.append(entry.value)
                 }
             }
         }

@@ -11,7 +11,7 @@ import Testing
     private typealias Line = [String: Any]
 
     /// Runs the body with a simulator that has a log, and returns the log's lines.
-    private func log(_ body: (SimulatorFixture) async throws -> Void) async throws -> [Line] {
+    private func runAndReadLog(_ body: (SimulatorFixture) async throws -> Void) async throws -> [Line] {
         let directory = try TemporaryDirectory()
         let file = directory.path("pushes.jsonl")
         try await SimulatorFixture.run(\.pushLogFile, file) { fixture in
@@ -30,7 +30,7 @@ import Testing
     @Test func `A line has every member`() async throws {
         let state = #"{"home":3,"away":1}"#
         var (token, nowSeconds) = ("", 0)
-        let lines = try await log { fixture in
+        let lines = try await runAndReadLog { fixture in
             token = fixture.token
             // The timestamp must not be before the activity's first state, because a phone ignores older
             // states.
@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func `Refused pushes are in the log too`() async throws {
-        let lines = try await log { fixture in
+        let lines = try await runAndReadLog { fixture in
             let client = try fixture.connect()
             let update = fixture.update(home: 1)
             _ = try client.perform(fixture.headers(["apns-expiration": nil as String?]), body: update)
@@ -137,7 +137,7 @@ import Testing
     }
 
     @Test func `The line of a start names the new activity`() async throws {
-        let lines = try await log { fixture in
+        let lines = try await runAndReadLog { fixture in
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
                 "content-state":{"home":0,"away":0},"alert":{"title":"t","body":"b"}}}

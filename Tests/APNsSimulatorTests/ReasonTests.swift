@@ -11,7 +11,7 @@ import Testing
         var repeatedFields: [String] = []
         var body: String?
         var token: String?
-        var reason: Reason
+        var reason: SimulatedReason
         var testDescription: String { name }
     }
 
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func `The sandbox responds with a unique id`() async throws {
+    @Test func `A response of the sandbox has a unique id`() async throws {
         try await SimulatorFixture.run(\.environment, .sandbox) { fixture in
             let response = try fixture.connect().perform(fixture.headers(), body: fixture.update(home: 1))
             #expect(response.status == 200)

@@ -15,7 +15,7 @@ import Testing
         func number(_ name: String) -> Int { object[name] as? Int ?? -1 }
         var tints: [String] { object["tints"] as? [String] ?? [] }
         var focus: [[String: Any]] { object["focus"] as? [[String: Any]] ?? [] }
-        /// The screen of each phone, by the phone's number: state, alerts, tint, shade.
+        /// The bytes of each phone's screen, by the phone's number: state, alerts, tint and shade.
         var screens: [Int: [UInt8]] {
             let bytes = Data(base64Encoded: object["screens"] as? String ?? "").map { Array($0) } ?? []
             let records = stride(from: 0, to: bytes.count, by: DeviceModel.screenBytes)
@@ -179,14 +179,15 @@ import Testing
     }
 
     @Test(arguments: [(lostAt: 9, 1, 0), (lostAt: 10, 0, 1), (lostAt: 12, 0, 1), (lostAt: 13, 1, 0)])
-    func `An alert whose response may be lost may ring again`(lostAt: Int64, twice: Int, inDoubt: Int) throws {
+    func `An alert whose response may be lost may ring again`(lostAt: Int64, twiceCount: Int, inDoubtCount: Int) throws
+    {
         var fixture = try ScreenFixture()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try fixture.push("here", at: 10, extraMembers: alert)
         fixture.model.recordLostResponses(atMilliseconds: (Self.startSeconds + lostAt) * 1_000)
         try fixture.push("here", at: 20, extraMembers: alert)
         let response = try fixture.screens(at: 20)
-        #expect(response.number("rangTwice") == twice && response.number("rangInDoubt") == inDoubt)
+        #expect(response.number("rangTwice") == twiceCount && response.number("rangInDoubt") == inDoubtCount)
     }
 
     @Test func `The number of colour names is limited`() {

@@ -11,7 +11,7 @@ import Testing
     private func makeClient(_ fixture: SimulatorFixture, _ adjust: (inout Faults) -> Void) async throws -> H2Client {
         let client = try fixture.connect()
         _ = try client.perform(fixture.headers(), body: fixture.update(home: 0))
-        try client.run { $0.concurrentStreams.count == 2 }
+        try client.run { $0.streamLimits.count == 2 }
         var faults = Faults()
         adjust(&faults)
         try await fixture.simulator.setFaults(faults)
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `Responses can be ones that Apple does not document`() async throws {
+    @Test func `The simulator can send responses that Apple does not document`() async throws {
         try await SimulatorFixture.run { fixture in
             let client = try await makeClient(fixture) { $0.unknownReasonShare = 1 }
             let firstResponse = try client.perform(fixture.headers(), body: fixture.update(home: 1))
@@ -189,7 +189,7 @@ import Testing
             let client = try fixture.connect()
             _ = try client.submit(fixture.headers(), body: fixture.update(home: 1))
             #expect(throws: H2Client.Failure(reason: "nothing came")) {
-                try client.run(seconds: 1) { !$0.concurrentStreams.isEmpty }
+                try client.run(seconds: 1) { !$0.streamLimits.isEmpty }
             }
             #expect(try await fixture.simulator.statistics().requestCount == 0)
         }

@@ -5,25 +5,25 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// The addresses of connections. Each connection resolves the host's name again, so connections spread over
-/// all addresses and follow changes.
+/// A pool looks up the host's name again for each connection. So its connections spread over all addresses, and follow
+/// a change of the addresses.
 @Suite struct AddressTests {
     /// A name server that first responds with two addresses. After a number of look-ups it responds only with a third
     /// address.
-    private final class ChangingZone: Sendable {
+    private final class ChangingNameServer: Sendable {
         static let addressesBefore = ["127.0.0.1", "127.0.0.2"]
         static let addressesAfter = ["127.0.0.3"]
-        let lookUpsBeforeChange: Int
+        let lookUpCountBeforeChange: Int
         private let lookUpCounter = Mutex(0)
 
-        init(lookUpsBeforeChange: Int) { self.lookUpsBeforeChange = lookUpsBeforeChange }
+        init(lookUpCountBeforeChange: Int) { self.lookUpCountBeforeChange = lookUpCountBeforeChange }
 
         var lookUpCount: Int { lookUpCounter.withLock { $0 } }
 
         func lookUp(_ host: String, _ port: UInt16) -> Resolution {
             let isBefore = lookUpCounter.withLock { count in
                 count += 1
-                return count <= lookUpsBeforeChange
+                return count <= lookUpCountBeforeChange
             }
             return .success(
                 (isBefore ? Self.addressesBefore : Self.addressesAfter)
@@ -58,16 +58,16 @@ import Testing
 
     @Test func `Connections follow the addresses of the name`() async throws {
         try await withServices { fixture, services in
-            let zone = ChangingZone(lookUpsBeforeChange: 6)
-            let sent = try await fixture.send(4_000, lookUp: { zone.lookUp($0, $1) }) {
+            let nameServer = ChangingNameServer(lookUpCountBeforeChange: 6)
+            let sent = try await fixture.send(4_000, lookUp: { nameServer.lookUp($0, $1) }) {
                 $0.host = "apns.example.com"
                 $0.connectionsMax = 4
                 $0.connectionsMin = 4
             }
             #expect(sent.count(.accepted) == 4_000)
-            // Each connection makes one look-up. The last look-ups may still run when the last response
-            // comes, so there may be more look-ups than opened connections.
-            #expect((0...4).contains(zone.lookUpCount - sent.connectionsOpened))
+            // Each connection begins with a look-up. When the last response comes, up to four connections may have made
+            // their look-up, and not be open yet.
+            #expect((0...4).contains(nameServer.lookUpCount - sent.openedConnectionCount))
             var acceptedCounts: [Int] = []
             for service in services {
                 let statistics = try await service.statistics()
@@ -75,29 +75,30 @@ import Testing
                 #expect(statistics[.success] > 0)
             }
             #expect(acceptedCounts[0] + acceptedCounts[1] == 6 && acceptedCounts[0] >= 2 && acceptedCounts[1] >= 2)
-            #expect(acceptedCounts[2] == sent.connectionsOpened - 6 && acceptedCounts[2] > 6)
+            #expect(acceptedCounts[2] == sent.openedConnectionCount - 6 && acceptedCounts[2] > 6)
         }
     }
 
     /// A failed look-up is repeated, so every push is still accepted.
     @Test func `A name server that failed is asked again`() async throws {
         try await withServices { fixture, _ in
-            let zone = ChangingZone(lookUpsBeforeChange: .max)
-            let failures = Mutex(0)
+            let nameServer = ChangingNameServer(lookUpCountBeforeChange: .max)
+            let lookUpCounter = Mutex(0)
             let sent = try await fixture.send(
                 1_000,
                 lookUp: { host, port in
-                    let fails = failures.withLock { count in
+                    let fails = lookUpCounter.withLock { count in
                         count += 1
                         return count % 2 == 0
                     }
                     return fails
-                        ? .failure(ResolveError(code: .lookUpFailed(-3), reason: "try again")) : zone.lookUp(host, port)
+                        ? .failure(ResolveError(code: .lookUpFailed(-3), reason: "try again"))
+                        : nameServer.lookUp(host, port)
                 }
             ) {
                 $0.host = "apns.example.com"
             }
-            #expect(sent.count(.accepted) == 1_000 && failures.withLock { $0 } >= 4)
+            #expect(sent.count(.accepted) == 1_000 && lookUpCounter.withLock { $0 } >= 4)
         }
     }
 }

@@ -5,20 +5,21 @@ import Testing
 
 /// Broadcasts: one request to a channel of the app.
 @Suite(.ownThread) struct BroadcastTests {
+    /// A valid channel id. Apple's ids are Base64.
     static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Rows of Apple's table for broadcasts and channels. Apple's table for `/3/device` lacks these rows or
-    /// differs in them.
-    static let table: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
+    /// APNs' responses to broadcasts and requests about channels, and what each means. A push to a device does not get
+    /// these responses, or they mean something else for it.
+    static let table: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
         (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
         (400, "BadRequestParams", .rejected), (400, "BadRequestPayload", .rejected),
         (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
         (403, "TopicMismatch", .providerRefused),
     ]
-    /// The rows of Apple's table for broadcasts and channels that have the same disposition for a push to a device. At
-    /// the end are refusals that concern device tokens.
-    static let sharedTable: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
+    /// APNs' responses to broadcasts and requests about channels, with the same meaning as for a push to a device. The
+    /// last ones are refusals that concern device tokens.
+    static let sharedTable: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
         (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),
@@ -93,13 +94,13 @@ import Testing
         var rowIndex = 0
         fixture.server.respond = { _ in .status(Int(table[rowIndex].status), reason: table[rowIndex].reason) }
         fixture.pool.start()
-        for (index, expected) in table.enumerated() {
+        for (index, row) in table.enumerated() {
             rowIndex = index
             fixture.runLoop(until: { fixture.submit(UInt64(index), toChannel: Self.channel) })
             fixture.runLoop(until: { fixture.recorder.responseCount == index + 1 })
-            let outcome = try fixture.recorder.onlyResponse(to: UInt64(index))
-            #expect(outcome.status == expected.status && outcome.reasonText == expected.reason)
-            #expect(outcome.disposition == expected.expected, "\(expected.reason)")
+            let response = try fixture.recorder.onlyResponse(to: UInt64(index))
+            #expect(response.status == row.status && response.reasonText == row.reason)
+            #expect(response.disposition == row.disposition, "\(row.reason)")
         }
     }
 
@@ -112,9 +113,9 @@ import Testing
             request.value("apns-channel-id") == nil ? .status(400, reason: "BadDeviceToken") : .accepted
         }
         #expect(fixture.submit(1))
-        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         #expect(fixture.submit(2, toChannel: Self.channel))
-        fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil })
         #expect(!fixture.pool.trustsTokenRefusals)
     }
 
@@ -123,11 +124,11 @@ import Testing
         let fixture = try PoolFixture()
         fixture.warmUp()
         #expect(fixture.submit(1, toChannel: channel))
-        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 1).kind == .malformed)
     }
 
-    @Test func `The identifier of the response is the request's`() throws {
+    @Test func `A broadcast's response with another id is counted`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in
@@ -141,8 +142,8 @@ import Testing
         #expect(fixture.pool.statistics.apnsIdentifierMismatchCount == 1)
     }
 
-    /// The window of 65,535 bytes has 4,215 bytes left. They are enough for a push, but not for the largest
-    /// broadcast. The caller keeps the refused broadcast, so a newer state can still replace it.
+    /// The connection's window has 65,535 bytes. The warm-up and eleven broadcasts leave 4,215 bytes, too few for the
+    /// largest broadcast of 5,120 bytes. The caller keeps this broadcast, so a newer state can still replace it.
     @Test func `A broadcast that does not fit the flow-control window is not taken`() throws {
         let fixture = try PoolFixture(bodyBytes: 5_120)
         fixture.warmUp()

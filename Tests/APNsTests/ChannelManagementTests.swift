@@ -46,7 +46,8 @@ import Testing
         )
     }
 
-    private static func failure(_ body: () async throws(ChannelError) -> Void) async -> ChannelError? {
+    /// Returns the error that the body throws; nil if it throws none.
+    private static func thrownError(_ body: () async throws(ChannelError) -> Void) async -> ChannelError? {
         do {
             try await body()
             return nil
@@ -69,7 +70,8 @@ import Testing
             #expect(try await management.delete(newestChannel))
             #expect(try await management.delete(newestChannel) == false)
             #expect(try await management.list() == [plainChannel])
-            let error = await Self.failure { () throws(ChannelError) in _ = try await management.read(newestChannel) }
+            let error = await Self.thrownError { () throws(ChannelError) in _ = try await management.read(newestChannel)
+            }
             #expect(error?.cause == .refused(.channelNotRegistered) && error?.isTransient == false)
         }
     }
@@ -90,7 +92,7 @@ import Testing
                 return try devices.channelIdentifiers(app: SimulatorFixture.app)
             }
             #expect(try await management.list() == createdChannels)
-            let error = await Self.failure { () throws(ChannelError) in
+            let error = await Self.thrownError { () throws(ChannelError) in
                 _ = try await management.create(storesNewestMessage: true)
             }
             #expect(error?.cause == .refused(.cannotCreateChannelConfig) && error?.isTransient == false)
@@ -103,25 +105,27 @@ import Testing
             try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
                 try devices.setBroadcastCapability(false, app: SimulatorFixture.app, nowMilliseconds: nowMilliseconds)
             }
-            let error = await Self.failure { () throws(ChannelError) in _ = try await management.list() }
+            let error = await Self.thrownError { () throws(ChannelError) in _ = try await management.list() }
             #expect(error?.cause == .refused(.featureNotEnabled) && error?.status == 400)
             #expect(error?.text.contains("developer.apple.com") == true)
         }
     }
 
     @Test(arguments: [
-        (APNsSimulator.Reason.tooManyRequests, APNs.Reason.tooManyRequests, true),
+        (SimulatedReason.tooManyRequests, APNs.Reason.tooManyRequests, true),
         (.serviceUnavailable, .serviceUnavailable, true), (.internalServerError, .internalServerError, true),
         (.invalidProviderToken, .invalidProviderToken, false), (.badRequestParams, .badRequestParams, false),
     ])
-    func `A refusal has its reason as a type`(_ row: (sent: APNsSimulator.Reason, read: APNs.Reason, isTransient: Bool))
+    func `The error about a refusal has APNs' reason and status`(
+        _ row: (sent: SimulatedReason, read: APNs.Reason, isTransient: Bool)
+    )
         async throws
     {
         try await Self.run { simulator, management in
             var faults = Faults()
             faults.reasonShares = [row.sent: 1]
-            try await simulator.setFaults(faults, ofManagement: true)
-            let error = await Self.failure { () throws(ChannelError) in
+            try await simulator.setFaults(faults, of: .management)
+            let error = await Self.thrownError { () throws(ChannelError) in
                 _ = try await management.create(storesNewestMessage: true)
             }
             #expect(error?.cause == .refused(row.read) && error?.isTransient == row.isTransient)
@@ -164,26 +168,26 @@ import Testing
         try await Self.run(timeoutMilliseconds: 300) { simulator, management in
             var noResponseFaults = Faults()
             noResponseFaults.noResponseShare = 1
-            try await simulator.setFaults(noResponseFaults, ofManagement: true)
-            let noResponseError = await Self.failure { () throws(ChannelError) in
+            try await simulator.setFaults(noResponseFaults, of: .management)
+            let noResponseError = await Self.thrownError { () throws(ChannelError) in
                 _ = try await management.create(storesNewestMessage: true)
             }
             #expect(noResponseError?.cause == .ambiguous)
             var resetFaults = Faults()
             resetFaults.resetShare = 1
-            try await simulator.setFaults(resetFaults, ofManagement: true)
-            let resetError = await Self.failure { () throws(ChannelError) in
+            try await simulator.setFaults(resetFaults, of: .management)
+            let resetError = await Self.thrownError { () throws(ChannelError) in
                 _ = try await management.create(storesNewestMessage: true)
             }
             #expect(resetError?.cause == .ambiguous)
             var refusedFaults = Faults()
             refusedFaults.refusedShare = 1
-            try await simulator.setFaults(refusedFaults, ofManagement: true)
-            let refusedError = await Self.failure { () throws(ChannelError) in
+            try await simulator.setFaults(refusedFaults, of: .management)
+            let refusedError = await Self.thrownError { () throws(ChannelError) in
                 _ = try await management.create(storesNewestMessage: true)
             }
             #expect(refusedError?.cause == .notProcessed)
-            try await simulator.setFaults(Faults(), ofManagement: true)
+            try await simulator.setFaults(Faults(), of: .management)
             // Both ambiguous requests were carried out: their channels exist.
             #expect(try await management.list().count == 2)
         }
@@ -193,8 +197,8 @@ import Testing
         try await Self.run(timeoutMilliseconds: 600_000) { simulator, management in
             var noResponseFaults = Faults()
             noResponseFaults.noResponseShare = 1
-            try await simulator.setFaults(noResponseFaults, ofManagement: true)
-            let task = Task { await Self.failure { () throws(ChannelError) in _ = try await management.list() } }
+            try await simulator.setFaults(noResponseFaults, of: .management)
+            let task = Task { await Self.thrownError { () throws(ChannelError) in _ = try await management.list() } }
             try await eventuallyInTask("a request") { try await simulator.statistics().managementRequestCount > 0 }
             task.cancel()
             #expect(await task.value?.cause == .ambiguous)
@@ -204,17 +208,17 @@ import Testing
     @Test func `A request to a service that does not listen counts as not processed`() async throws {
         let port = try Listener.findUnusedLoopbackPort()
         let management = try Self.makeClient(port: port)
-        let error = await Self.failure { () throws(ChannelError) in
+        let error = await Self.thrownError { () throws(ChannelError) in
             _ = try await management.create(storesNewestMessage: true)
         }
         #expect(error?.cause == .notProcessed && error?.isTransient == true)
         #expect(error?.text.contains("localhost:\(port)") == true)
     }
 
-    @Test func `Another app's channels are not ours`() async throws {
+    @Test func `A request for an app that APNs does not know is refused`() async throws {
         try await SimulatorFixture.run { fixture in
             let otherClient = try Self.makeClient(app: "com.example.none", port: fixture.simulator.managementPort)
-            let error = await Self.failure { () throws(ChannelError) in _ = try await otherClient.list() }
+            let error = await Self.thrownError { () throws(ChannelError) in _ = try await otherClient.list() }
             #expect(error?.cause == .refused(.topicDisallowed))
         }
     }
@@ -233,28 +237,32 @@ import Testing
 
 /// The headers and bodies of channel management, without a connection.
 struct ManagementResponseTests {
-    private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
+    private func decodeBlock(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
         try bytes.withUnsafeBytes { try ManagementHeaderBlock.decode($0) }
     }
 
     @Test func `A header block is read with and without Huffman code`() throws {
         // The first two blocks are examples of RFC 7541, appendix C: `:status: 302` plain, and in Huffman code. Their
         // name is an index into the static table.
-        #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
-        #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
-        #expect(try block([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
+        #expect(try decodeBlock([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
+        #expect(try decodeBlock([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
+        #expect(try decodeBlock([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
         let largeBlock = ManagementHeaderBlock.encode([("apns-channel-id", String(repeating: "A", count: 200))])
-        #expect(try block(largeBlock).map { $0.value.count } == [200])
+        #expect(try decodeBlock(largeBlock).map { $0.value.count } == [200])
     }
 
     @Test(
         arguments: [
-            [0xBE], [0x3F, 0xE1, 0x1F], [0x00], [0x48, 0x05, 0x33], [0x48, 0x81, 0x00],
+            // An index beyond the static table; a table of 4,096 bytes, which we do not allow.
+            [0xBE], [0x3F, 0xE1, 0x1F],
+            // A missing name; a value that is shorter than its length; an invalid Huffman code.
+            [0x00], [0x48, 0x05, 0x33], [0x48, 0x81, 0x00],
+            // An integer that is too large.
             [0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
         ] as [[UInt8]]
     )
     func `An invalid header block is refused`(_ bytes: [UInt8]) {
-        #expect(throws: ConnectionFault.self) { _ = try block(bytes) }
+        #expect(throws: ConnectionFault.self) { _ = try decodeBlock(bytes) }
     }
 
     @Test func `A creation has the body that Apple documents`() throws {
@@ -284,8 +292,7 @@ struct ManagementResponseTests {
 
 /// The advice that an operator gets about an error reason of APNs.
 struct ReasonAdviceTests {
-    /// The reasons of both tables of `BroadcastTests`. Only the reasons that concern device tokens, and an empty
-    /// reason, have no advice.
+    /// Only the reasons that concern device tokens, and an empty reason, have no advice.
     @Test(arguments: (BroadcastTests.table + BroadcastTests.sharedTable).map(\.reason))
     func `Every reason about channels has advice for the operator`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
@@ -294,7 +301,7 @@ struct ReasonAdviceTests {
     }
 
     /// If an operator must first correct something, a retry before that only fails again.
-    @Test func `A retry helps only if nobody must act`() {
+    @Test func `A retry helps only if no operator must act first`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
             ResponseDisposition(kind: .responded, status: status, reason: reason).retryHelps
         }

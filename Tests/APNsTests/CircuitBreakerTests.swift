@@ -4,7 +4,8 @@ import Testing
 @testable import APNs
 
 @Suite(.ownThread) struct CircuitBreakerTests {
-    private func feed(
+    /// Records the sample this many times. Returns the changes of the breaker that this causes.
+    private func recordSamples(
         _ breaker: inout CircuitBreaker,
         _ sample: CircuitBreakerSample,
         _ count: Int,
@@ -18,66 +19,68 @@ import Testing
 
     @Test func `The breaker opens when most responses are failures`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(feed(&breaker, .succeeded, 50).isEmpty)
-        #expect(feed(&breaker, .unavailable, 50).isEmpty)
-        #expect(feed(&breaker, .unavailable, 1) == [.opened(.availability)])
+        #expect(recordSamples(&breaker, .succeeded, 50).isEmpty)
+        #expect(recordSamples(&breaker, .unavailable, 50).isEmpty)
+        #expect(recordSamples(&breaker, .unavailable, 1) == [.opened(.availability)])
     }
 
     @Test func `The breaker does not open after few responses`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(feed(&breaker, .unavailable, 49).isEmpty)
+        #expect(recordSamples(&breaker, .unavailable, 49).isEmpty)
         // After ten seconds the breaker counts failures from zero again, so only the fiftieth failure from then on
         // opens it.
-        #expect(feed(&breaker, .unavailable, 49, at: 10_000).isEmpty)
-        #expect(feed(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
+        #expect(recordSamples(&breaker, .unavailable, 49, at: 10_000).isEmpty)
+        #expect(recordSamples(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
     }
 
     @Test func `The breaker opens at a burst of suspect tokens`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(feed(&breaker, .succeeded, 900).isEmpty)
-        #expect(feed(&breaker, .suspect, 47).isEmpty)
-        #expect(feed(&breaker, .suspect, 1) == [.opened(.deviceTokens)])
+        #expect(recordSamples(&breaker, .succeeded, 900).isEmpty)
+        #expect(recordSamples(&breaker, .suspect, 47).isEmpty)
+        #expect(recordSamples(&breaker, .suspect, 1) == [.opened(.deviceTokens)])
         var freshBreaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(feed(&freshBreaker, .suspect, 19).isEmpty)
-        #expect(feed(&freshBreaker, .suspect, 1) == [.opened(.deviceTokens)])
+        #expect(recordSamples(&freshBreaker, .suspect, 19).isEmpty)
+        #expect(recordSamples(&freshBreaker, .suspect, 1) == [.opened(.deviceTokens)])
     }
 
     @Test func `The breaker opens at several 403 responses in a row`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(feed(&breaker, .forbidden, 4).isEmpty)
-        #expect(feed(&breaker, .succeeded, 1).isEmpty)
-        #expect(feed(&breaker, .forbidden, 4).isEmpty)
-        #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+        #expect(recordSamples(&breaker, .succeeded, 1).isEmpty)
+        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+        #expect(recordSamples(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
     /// APNs checks a device token only after it has accepted the provider token.
     @Test func `A response about a device token shows that the key is right`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
-            #expect(feed(&breaker, .forbidden, 4).isEmpty)
-            #expect(feed(&breaker, .suspect, 1).isEmpty)
+            #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+            #expect(recordSamples(&breaker, .suspect, 1).isEmpty)
         }
-        #expect(feed(&breaker, .forbidden, 4).isEmpty)
-        #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+        #expect(recordSamples(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
     @Test(arguments: [CircuitBreakerSample.unavailable, .throttled, .inconclusive])
-    func `A response that says nothing about the key leaves the count of 403 responses`(sample: CircuitBreakerSample) {
+    func `Responses that say nothing about the key do not reset the count of 403 responses`(
+        sample: CircuitBreakerSample
+    ) {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<4 {
-            #expect(feed(&breaker, .forbidden, 1).isEmpty)
-            #expect(feed(&breaker, sample, 1).isEmpty)
+            #expect(recordSamples(&breaker, .forbidden, 1).isEmpty)
+            #expect(recordSamples(&breaker, sample, 1).isEmpty)
         }
-        #expect(feed(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .forbidden, 1) == [.opened(.providerToken)])
     }
 
-    /// APNs may respond with 429 before it checks the provider token.
-    @Test func `A limited device token ends an outage, but does not show that the key is right`() {
-        for (sample, count, transition) in [
+    /// A 429 shows that APNs is available again. But APNs may send a 429 before it checks the provider token.
+    @Test func `A 429 closes a breaker that an outage opened, but not one that a wrong key opened`() {
+        for (sample, responseCount, transition) in [
             (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed), (.forbidden, 5, .reopened),
         ] {
             var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-            _ = feed(&breaker, sample, count)
+            _ = recordSamples(&breaker, sample, responseCount)
             #expect(!breaker.isClosed)
             breaker.recordSubmission()
             #expect(breaker.record(.throttled, nowMilliseconds: 1_000) == transition)
@@ -88,7 +91,7 @@ import Testing
     /// its response.
     @Test func `An open breaker allows one probe a second`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        _ = feed(&breaker, .forbidden, 5)
+        _ = recordSamples(&breaker, .forbidden, 5)
         for second in Int64(1)...60 {
             let nowMilliseconds = second * 1_000
             #expect(breaker.probeAtMilliseconds == nowMilliseconds)
@@ -102,13 +105,13 @@ import Testing
         breaker.recordSubmission()
         #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
-        #expect(feed(&breaker, .forbidden, 4).isEmpty)
+        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
     }
 
     @Test func `Responses to older pushes do not close the breaker`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        _ = feed(&breaker, .forbidden, 5)
-        #expect(feed(&breaker, .succeeded, 100).isEmpty)
+        _ = recordSamples(&breaker, .forbidden, 5)
+        #expect(recordSamples(&breaker, .succeeded, 100).isEmpty)
         #expect(!breaker.isClosed)
     }
 
@@ -141,8 +144,8 @@ import Testing
         #expect(fixture.recorder.events.contains { if case .breakerClosed = $0 { true } else { false } })
     }
 
-    /// If another token was accepted since the previous refusal, the refused token is bad. Otherwise the environment
-    /// may be wrong.
+    /// If APNs has accepted another token since the last refusal, the refused token itself is bad. Otherwise the pool
+    /// may be in the wrong environment, and the refusal proves nothing about the token.
     @Test func `A refused token is judged by the responses to other tokens`() throws {
         let fixture = try PoolFixture()
         #expect(!fixture.pool.trustsTokenRefusals)

@@ -10,9 +10,9 @@ import Testing
 /// Connections that a pool wants but for which its ``ConnectionBudget`` has no room, and connections that the pool
 /// has but no longer wants.
 @Suite(.ownThread) struct ConnectionBudgetWaitTests {
-    /// The maximum time of each step in milliseconds. After a failed connection a pool waits at least 30 s, half of the
-    /// base of its back-off. So a step that takes longer shows that the pool took a lack of room for a failure.
-    private static let soonMilliseconds: Int64 = 25_000
+    /// Each measured step takes less time than this. A longer step shows that the pool took a lack of room for a
+    /// failure: after a failure it waits at least 30 s, half of its back-off's base.
+    private static let stepMillisecondsMax: Int64 = 25_000
 
     private func makeFixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
         try PoolFixture {
@@ -67,7 +67,7 @@ import Testing
             otherPool.close()
             fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 })
         }
-        #expect(waitedMilliseconds < Self.soonMilliseconds)
+        #expect(waitedMilliseconds < Self.stepMillisecondsMax)
         #expect(!fixture.pool.gauges.awaitsConnectionBudget)
         #expect(!fixture.recorder.events.contains { if case .resolveFailed = $0 { true } else { false } })
     }
@@ -85,7 +85,7 @@ import Testing
             #expect(!fixture.pool.gauges.awaitsConnectionBudget)
             fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 1 })
         }
-        #expect(waitedMilliseconds < Self.soonMilliseconds)
+        #expect(waitedMilliseconds < Self.stepMillisecondsMax)
     }
 
     @Test func `A pool that no longer wants a connection does not wait for room`() throws {
@@ -124,20 +124,20 @@ import Testing
 
     /// The demand falls while the host's name is being resolved, so the pool no longer needs the connection.
     @Test func `No connection is made to the addresses of a needless look-up`() throws {
-        let zone = GatedZone()
+        let nameServer = GatedNameServer()
         let fixture = try PoolFixture {
             $0.host = "apns.example.com"
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
-        fixture.loop.lookUp = { zone.lookUp(port: $1) }
-        zone.permitOne()
+        fixture.loop.lookUp = { nameServer.lookUp(port: $1) }
+        nameServer.permitOne()
         fixture.pool.start()
         // The first look-up succeeds; the second waits for the test.
         fixture.runLoop(until: { !fixture.pool.connections.isEmpty })
-        fixture.runLoop(until: { zone.lookUpCount.load(ordering: .acquiring) == 2 })
+        fixture.runLoop(until: { nameServer.lookUpCount.load(ordering: .acquiring) == 2 })
         fixture.wantOnlyOneConnection()
-        zone.permitOne()
+        nameServer.permitOne()
         fixture.runLoop(until: { !fixture.pool.openingSchedule.isAttemptUnderWay })
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.openedConnectionCount == 1)
     }
@@ -149,7 +149,7 @@ import Testing
             $0.connectionsMax = 3
             $0.connectionsMin = 3
         }
-        fixture.warmUp(connections: 3)
+        fixture.warmUp(connectionCount: 3)
         fixture.server.respond = { _ in nil }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
         let busyConnection = try #require(fixture.pool.connections.max { $0.inFlightPushCount < $1.inFlightPushCount })
@@ -174,15 +174,15 @@ import Testing
         fixture.wantOnlyOneConnection()
         fixture.runLoop(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.pool.connections.first?.number == 1)
-        // An hour later the spacing is over, so only a back-off could make the pool wait. There is none, because the
-        // closed connection has not failed.
+        // A closed surplus connection is no failure. After an hour, only a back-off could still make the pool wait, and
+        // there is none.
         let hourLaterMilliseconds = fixture.loop.nowMilliseconds + 3_600_000
         #expect(fixture.pool.openingSchedule.waitMilliseconds(nowMilliseconds: hourLaterMilliseconds) == 0)
     }
 }
 
 /// A name server that responds to each look-up with the loopback address when the test permits it.
-private final class GatedZone: Sendable {
+private final class GatedNameServer: Sendable {
     private let permits = DispatchSemaphore(value: 0)
     let lookUpCount = Atomic(0)
 

@@ -22,7 +22,7 @@ import Testing
         #expect(Set(waits).count > 50)
     }
 
-    @Test func `The next connection keeps its distance in time`() throws {
+    @Test func `The next connection is opened about two seconds after the last one`() throws {
         var schedule = try makeSchedule()
         schedule.beginAttempt(nowMilliseconds: 10_000)
         let waits = (0..<500).map { _ in schedule.waitMilliseconds(nowMilliseconds: 10_500) }

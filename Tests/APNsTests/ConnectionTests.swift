@@ -7,8 +7,8 @@ import Testing
 
 /// Connections whose server or network behaves unexpectedly.
 @Suite(.ownThread) struct ConnectionTests {
-    /// The time limit for pushes, in tests in which some pushes exceed it. It is long enough that all other
-    /// pushes get their responses in time, even if the thread pauses.
+    /// The time limit for pushes, in tests where some pushes exceed it. All other pushes get their responses much
+    /// sooner, even on a busy machine.
     private let deadlineMilliseconds: Int64 = 2_000
 
     @Test func `After GOAWAY, only the pushes above the last stream count as not processed`() throws {
@@ -27,9 +27,9 @@ import Testing
         fixture.runLoop(until: { fixture.recorder.count(.notProcessed) == 50 })
         #expect(fixture.pool.connections.first?.phase == .draining)
         for tag in 50..<100 {
-            let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
-            #expect(outcome.kind == .notProcessed)
-            #expect(outcome.disposition == .retryNow)
+            let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
+            #expect(response.kind == .notProcessed)
+            #expect(response.disposition == .retryNow)
         }
         // A new connection takes the next push while the old one still gets responses.
         fixture.server.respond = { _ in .accepted }
@@ -48,18 +48,20 @@ import Testing
     /// Sends ten pushes on streams 3 to 21. Only pushes on streams above GOAWAY's last stream may be sent
     /// again.
     @Test(arguments: [
-        (last: [0], refused: 10), (last: [1], refused: 10), (last: [3], refused: 9), (last: [4], refused: 9),
-        (last: [19], refused: 1), (last: [21], refused: 0), (last: [0x7FFF_FFFF], refused: 0),
+        (lastStreams: [0], refusedCount: 10), (lastStreams: [1], refusedCount: 10), (lastStreams: [3], refusedCount: 9),
+        (lastStreams: [4], refusedCount: 9),
+        (lastStreams: [19], refusedCount: 1), (lastStreams: [21], refusedCount: 0),
+        (lastStreams: [0x7FFF_FFFF], refusedCount: 0),
         // Two GOAWAY frames, as a server sends them when it shuts down gracefully (RFC 9113, section 6.8).
-        (last: [0x7FFF_FFFF, 11], refused: 5), (last: [21, 3], refused: 9),
+        (lastStreams: [0x7FFF_FFFF, 11], refusedCount: 5), (lastStreams: [21, 3], refusedCount: 9),
     ])
-    func `GOAWAY may name any last stream`(last: [Int32], refused: Int) throws {
+    func `GOAWAY may name any last stream`(lastStreams: [Int32], refusedCount: Int) throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
         #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 11 }))
-        for stream in last {
+        for stream in lastStreams {
             peer.send(frame(FrameType.goAway, bigEndianBytes(UInt32(stream)) + bigEndianBytes(0)))
             let end = frame(FrameType.ping, [UInt8](repeating: UInt8(truncatingIfNeeded: stream), count: 8))
             peer.send(end)
@@ -72,15 +74,15 @@ import Testing
                 })
             )
         }
-        #expect(fixture.recorder.count(.notProcessed) == refused)
+        #expect(fixture.recorder.count(.notProcessed) == refusedCount)
         #expect(!fixture.submit(100))
         for stream: Int32 in stride(from: 3, to: 23, by: 2) { peer.send(acceptedResponse(stream: stream)) }
         #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] }))
         #expect(fixture.recorder.singleResponseCount == 11)
-        #expect(fixture.recorder.count(.responded) == 11 - refused)
+        #expect(fixture.recorder.count(.responded) == 11 - refusedCount)
         for tag in 0..<10 {
-            let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
-            #expect(outcome.kind == (tag < 10 - refused ? .responded : .notProcessed))
+            let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
+            #expect(response.kind == (tag < 10 - refusedCount ? .responded : .notProcessed))
         }
     }
 
@@ -107,25 +109,42 @@ import Testing
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.submit(10))
     }
 
-    /// A response comes after its push has missed the deadline. The client uses only the response's changes
-    /// of the header table, because later responses refer to them.
+    /// The response to a push comes after the push's deadline. The client takes only the response's new entries of the
+    /// header table, because later responses refer to them.
     @Test func `A response after the deadline changes only the header table`() throws {
         let fixture = try HostileFixture { $0.requestTimeoutMilliseconds = deadlineMilliseconds }
         try #require(fixture.warmUp())
         let peer = try #require(fixture.server.peers.first)
         fixture.server.onFrame = { peer, received in
-            if received.type == FrameType.ping { peer.send(frame(FrameType.ping, flags: 1, received.payload)) }
+            guard received.type == FrameType.ping else { return }
+            peer.send(frame(FrameType.ping, flags: FrameFlags.acknowledgement, received.payload))
         }
         #expect(fixture.submit(1))
-        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil }))
-        #expect(fixture.runLoop(until: { peer.resets == [ErrorCode.cancel.rawValue] }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil }))
+        #expect(fixture.runLoop(until: { peer.resetCodes == [ErrorCode.cancel.rawValue] }))
         #expect(fixture.submit(2))
         // The closed stream gets `:status: 410`, which becomes a new entry of the header table. The open
         // stream's `:status` refers to this entry.
-        let lateHeaders = frame(FrameType.headers, flags: 4, stream: 3, [0x48, 3] + Array("410".utf8))
-        let body = frame(FrameType.data, flags: 1, stream: 3, Array(#"{"reason":"Unregistered"}"#.utf8))
-        peer.send(lateHeaders + body + frame(FrameType.headers, flags: 5, stream: 5, [0x80 | 62]))
-        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil }))
+        let lateHeaders = frame(
+            FrameType.headers,
+            flags: FrameFlags.endHeaders,
+            stream: 3,
+            [0x48, 3] + Array("410".utf8)
+        )
+        let lateBody = frame(
+            FrameType.data,
+            flags: FrameFlags.endStream,
+            stream: 3,
+            Array(#"{"reason":"Unregistered"}"#.utf8)
+        )
+        let openHeaders = frame(
+            FrameType.headers,
+            flags: FrameFlags.endHeaders | FrameFlags.endStream,
+            stream: 5,
+            [0x80 | 62]
+        )
+        peer.send(lateHeaders + lateBody + openHeaders)
+        #expect(fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil }))
         #expect(try fixture.recorder.onlyResponse(to: 1).kind == .ambiguous)
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 410)
         #expect(fixture.recorder.closeCauses.isEmpty)
@@ -143,7 +162,7 @@ import Testing
         #expect(fixture.recorder.count(.ambiguous) == 10)
     }
 
-    @Test func `The limit of streams goes down to one and up again`() throws {
+    @Test func `A pool follows the server's limit of streams down to one and up again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         var heldRequests: [ServedRequest] = []
@@ -164,9 +183,9 @@ import Testing
         #expect(fixture.submit(1_000))
         #expect(!fixture.submit(1_001))
         connection.setStreamsMax(1_000)
-        var hadRoom = false
-        fixture.recorder.onRoom = { _ in hadRoom = true }
-        fixture.runLoop(until: { hadRoom })
+        var hasReportedRoom = false
+        fixture.recorder.onRoom = { _ in hasReportedRoom = true }
+        fixture.runLoop(until: { hasReportedRoom })
         for tag in 1_001..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
         fixture.runLoop(until: { heldRequests.count == 2_000 })
@@ -179,7 +198,7 @@ import Testing
 
     /// The server refuses every second stream, as a server may do after it has lowered its limit of streams. Refused
     /// pushes are safe to send again.
-    @Test func `Refused streams are not processed`() throws {
+    @Test func `Pushes on refused streams count as not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
         fixture.server.respond = { $0.ordinal % 2 == 0 ? .reset(NGHTTP2_REFUSED_STREAM.rawValue) : .accepted }
@@ -195,14 +214,14 @@ import Testing
         fixture.server.respond = { $0.ordinal == 1 ? nil : .accepted }
         #expect(fixture.submit(1))
         let start = fixture.loop.nowMilliseconds
-        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         #expect(fixture.loop.nowMilliseconds - start >= deadlineMilliseconds)
-        let outcome = try fixture.recorder.onlyResponse(to: 1)
-        #expect(outcome.kind == .ambiguous)
-        #expect(outcome.wasSent)
+        let response = try fixture.recorder.onlyResponse(to: 1)
+        #expect(response.kind == .ambiguous)
+        #expect(response.wasSent)
         // Only the stream has failed, so the connection continues.
         #expect(fixture.submit(2))
-        fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
@@ -220,7 +239,7 @@ import Testing
         fixture.runLoop(until: { fixture.recorder.closeCauses.contains(.pingTimeout) })
         #expect(fixture.recorder.count(.ambiguous) == 5)
         fixture.runLoop(until: { fixture.submit(10) })
-        fixture.runLoop(until: { fixture.recorder.outcomes[10] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[10] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 10).connection == 2)
     }
 
@@ -249,13 +268,13 @@ import Testing
         #expect(fixture.recorder.closeCauses == [.connectionLost])
         fixture.server.respond = { _ in .accepted }
         fixture.runLoop(until: { fixture.submit(100) })
-        fixture.runLoop(until: { fixture.recorder.outcomes[100] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[100] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 100).status == 200)
     }
 
-    /// The connection's first window of 65,535 bytes has room for 6.5 bodies, and the push of the warm-up has used one
-    /// of them. So the connection accepts six pushes, and half of the sixth body is not sent when the connection ends.
-    /// The caller keeps the pushes that were not accepted, so newer states can still replace them.
+    /// The connection's window of 65,535 bytes has room for six and a half bodies of 10,000 bytes. The warm-up has used
+    /// one. So the connection accepts six pushes, and the second half of the sixth body is still unsent when the
+    /// connection ends. The caller keeps the pushes that were not accepted, so newer states can still replace them.
     @Test func `A push whose body was held back by flow control was not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 10_000)
         fixture.warmUp()
@@ -277,7 +296,7 @@ import Testing
         #expect(!fixture.submit(1))
         fixture.server.sendsSettings = true
         fixture.runLoop(until: { fixture.submit(1) })
-        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 1).status == 200)
     }
 
@@ -321,7 +340,7 @@ import Testing
         }
         while fixture.submit(nextTag) { nextTag += 1 }
         fixture.runLoop(until: { fixture.recorder.responseCount == 501 })
-        #expect(fixture.server.connections[0].openStreamsPeak == 7)
+        #expect(fixture.server.connections[0].openStreamCountMax == 7)
         fixture.recorder.onRoom = nil
     }
 }

@@ -71,7 +71,7 @@ import Testing
         let recording = try RecordingServer()
         let client = try ForeignServerClient(port: recording.server.port)
         defer { client.pool.close() }
-        client.begin(total: 0)
+        client.begin(totalCount: 0)
         let state = String(repeating: "0123456789abcdef,", count: 296) + "01234567890"
         let largestBody = Array(
             #"{"aps":{"content-state":{"text":"\#(state)"},"event":"update","timestamp":1790000000}}"#.utf8
@@ -115,7 +115,7 @@ import Testing
         let recording = try RecordingServer()
         let management = try Self.makeManagement(port: recording.server.port)
         try await Self.awaitResponses(management)
-        let requestsBefore = try recording.requests(1).count
+        let requestCountBefore = try recording.requests(1).count
         #expect(try await management.list() == [Self.channel])
         #expect(try await management.read(Self.channel).storesNewestMessage == false)
         // nghttpd responds to every method with a file, so no creation and no deletion gets the response that Apple
@@ -127,7 +127,7 @@ import Testing
         }
         await #expect(throws: ChannelError.self) { try await management.delete(Self.channel) }
 
-        let requests = try recording.requests(requestsBefore + 5).dropFirst(requestsBefore)
+        let requests = try recording.requests(requestCountBefore + 5).dropFirst(requestCountBefore)
         let channels = "/1/apps/\(Self.app)/channels"
         func fields(_ method: String, _ path: String, _ others: [String]...) -> [[String]] {
             [

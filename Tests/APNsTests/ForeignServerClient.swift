@@ -32,15 +32,15 @@ final class ForeignServerClient {
 
     deinit { body.deallocate() }
 
-    func begin(total: UInt64) {
-        recorder.onRoom = { [unowned self] _ in fill(total) }
-        recorder.onResponse = { [unowned self] _ in fill(total) }
+    func begin(totalCount: UInt64) {
+        recorder.onRoom = { [unowned self] _ in fill(totalCount) }
+        recorder.onResponse = { [unowned self] _ in fill(totalCount) }
         pool.start()
-        fill(total)
+        fill(totalCount)
     }
 
-    private func fill(_ total: UInt64) {
-        while nextTag < total, submit() { nextTag += 1 }
+    private func fill(_ totalCount: UInt64) {
+        while nextTag < totalCount, submit() { nextTag += 1 }
     }
 
     /// Sends one broadcast as soon as the pool accepts it.

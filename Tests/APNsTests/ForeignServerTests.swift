@@ -34,9 +34,9 @@ import Testing
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
-        client.begin(total: 1_500)
+        client.begin(totalCount: 1_500)
         #expect(client.runLoop(until: { client.recorder.responseCount == 1_500 }))
-        #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [given.status] })
+        #expect(client.recorder.responsesByTag.values.allSatisfy { $0.map(\.status) == [given.status] })
         // Before the server listens, connections fail. Then one connection carries all pushes, so connections
         // have no other cause to close.
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
@@ -50,9 +50,9 @@ import Testing
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port, channel: "dHN0LXNyY2gtY2hubA==")
         defer { client.pool.close() }
-        client.begin(total: 1_500)
+        client.begin(totalCount: 1_500)
         #expect(client.runLoop(until: { client.recorder.responseCount == 1_500 }))
-        #expect(client.recorder.outcomes.values.allSatisfy { $0.map(\.status) == [200] })
+        #expect(client.recorder.responsesByTag.values.allSatisfy { $0.map(\.status) == [200] })
         #expect(client.recorder.closeCauses.allSatisfy { $0 == .connectFailed })
     }
 
@@ -63,7 +63,7 @@ import Testing
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
-        client.begin(total: 6_000)
+        client.begin(totalCount: 6_000)
         #expect(client.runLoop(until: { client.recorder.responseCount >= 1_000 }))
         server.kill()
         #expect(client.runLoop(until: { client.recorder.closeCauses.contains(.connectionLost) }))
@@ -84,16 +84,16 @@ import Testing
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
-        client.begin(total: 3_200)
+        client.begin(totalCount: 3_200)
         #expect(client.runLoop(until: { client.recorder.responseCount == 3_200 }))
-        for (tag, outcomes) in client.recorder.outcomes {
-            let outcome = try #require(outcomes.first)
+        for (tag, responses) in client.recorder.responsesByTag {
+            let response = try #require(responses.first)
             switch tag % 16 {
             case 0xD:
-                #expect(outcome.disposition == .tokenDead && outcome.status == 410)
-                #expect(outcome.tokenInvalidAtMilliseconds == 1_700_000_000_000)
-            case 0xB: #expect(outcome.disposition == .rejected && outcome.reason == .badTopic)
-            default: #expect(outcome.disposition == .accepted)
+                #expect(response.disposition == .tokenDead && response.status == 410)
+                #expect(response.tokenInvalidAtMilliseconds == 1_700_000_000_000)
+            case 0xB: #expect(response.disposition == .rejected && response.reason == .badTopic)
+            default: #expect(response.disposition == .accepted)
             }
         }
         #expect(client.recorder.singleResponseCount == 3_200)
@@ -108,10 +108,10 @@ import Testing
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port, channel: Caddy.channel)
         defer { client.pool.close() }
-        client.begin(total: 3_200)
+        client.begin(totalCount: 3_200)
         #expect(client.runLoop(until: { client.recorder.responseCount == 3_200 }))
-        for (tag, outcomes) in client.recorder.outcomes where tag.isMultiple(of: 2) {
-            #expect(outcomes.map(\.status) == [200])
+        for (tag, responses) in client.recorder.responsesByTag where tag.isMultiple(of: 2) {
+            #expect(responses.map(\.status) == [200])
         }
         #expect(client.recorder.singleResponseCount == 3_200)
         // Caddy returns each broadcast's `apns-request-id`, so no id counts as changed.
@@ -124,7 +124,7 @@ import Testing
         defer { server.kill() }
         let client = try ForeignServerClient(port: server.port)
         defer { client.pool.close() }
-        client.begin(total: 20_000)
+        client.begin(totalCount: 20_000)
         #expect(client.runLoop(until: { client.recorder.responseCount >= 1_000 }))
         server.terminate()
         #expect(client.runLoop(until: { client.recorder.retirementCauses.contains(.goAway) }))

@@ -6,7 +6,7 @@ import Testing
 
 /// Compares our HPACK encoder and decoder with nghttp2's.
 @Suite(.ownThread) struct HeaderCompressionTests {
-    @Test func `The Huffman code is nghttp2's`() throws {
+    @Test func `Our Huffman code is the same as nghttp2's`() throws {
         var generator = SplitMix64(seed: 1)
         let inflater = try Inflater()
         for round in 0..<2_000 {
@@ -17,10 +17,10 @@ import Testing
                     .map { _ in UInt8.random(in: 0...255, using: &generator) }
             let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
             #expect(encoded.count == text.withUnsafeBytes { Huffman.code.encodedBytes($0) })
-            #expect(decode(encoded) == text)
+            #expect(decodeHuffman(encoded) == text)
             // A literal without indexing, with the name `x`.
             var block: [UInt8] = [0x00, 0x01, UInt8(ascii: "x")]
-            block += integer(encoded.count, flags: 0x80, prefixBits: 7) + encoded
+            block += encodeInteger(encoded.count, flags: 0x80, prefixBits: 7) + encoded
             let fields = try #require(inflater.decode(block))
             #expect(fields.map(\.value) == [text])
         }
@@ -34,10 +34,10 @@ import Testing
         ] as [[UInt8]]
     )
     func `An invalid Huffman code is refused`(_ bytes: [UInt8]) {
-        #expect(decode(bytes) == nil)
+        #expect(decodeHuffman(bytes) == nil)
     }
 
-    @Test func `The decoder understands nghttp2`() throws {
+    @Test func `Our decoder reads what the encoder of nghttp2 writes`() throws {
         for seed in 0..<200 {
             var generator = SplitMix64(seed: UInt64(seed))
             let deflater = try Deflater()
@@ -152,7 +152,7 @@ import Testing
     }
 
     /// nghttp2 reads the intended fields, even if the header table's size changes between blocks.
-    @Test func `nghttp2 understands the encoder`() throws {
+    @Test func `The decoder of nghttp2 reads what our encoder writes`() throws {
         for seed in 0..<300 {
             var generator = SplitMix64(seed: UInt64(seed))
             let inflater = try Inflater()
@@ -261,7 +261,7 @@ import Testing
 
     // MARK: - Texts and random fields
 
-    private func decode(_ bytes: [UInt8]) -> [UInt8]? {
+    private func decodeHuffman(_ bytes: [UInt8]) -> [UInt8]? {
         var output = [UInt8](repeating: 0, count: Huffman.decodedBytesMax(encodedBytes: bytes.count))
         let count = output.withUnsafeMutableBytes { output in
             bytes.withUnsafeBytes { Huffman.code.decode($0, into: output) }
@@ -296,7 +296,7 @@ import Testing
         return fields
     }
 
-    private func integer(_ value: Int, flags: UInt8, prefixBits: Int) -> [UInt8] {
+    private func encodeInteger(_ value: Int, flags: UInt8, prefixBits: Int) -> [UInt8] {
         let prefixMax = 1 << prefixBits - 1
         if value < prefixMax { return [flags | UInt8(value)] }
         var bytes = [flags | UInt8(prefixMax)]

@@ -28,12 +28,12 @@ func acceptedResponse(stream: Int32) -> [UInt8] {
 }
 
 /// Returns a `content-length` field whose name is an index into the static table.
-func contentLength(_ text: String) -> [UInt8] { [0x0F, 0x0D, UInt8(text.utf8.count)] + Array(text.utf8) }
+func contentLengthField(_ text: String) -> [UInt8] { [0x0F, 0x0D, UInt8(text.utf8.count)] + Array(text.utf8) }
 
 /// Returns the header of a response with `:status: 200` and the announced length of its body.
 func responseHead(stream: Int32, contentLength text: String, isLast: Bool = false) -> [UInt8] {
     let flags = FrameFlags.endHeaders | (isLast ? FrameFlags.endStream : 0)
-    return frame(FrameType.headers, flags: flags, stream: stream, [0x88] + contentLength(text))
+    return frame(FrameType.headers, flags: flags, stream: stream, [0x88] + contentLengthField(text))
 }
 
 /// A TLS server that sends exactly the bytes that the test gives it, and reads the client's bytes frame by
@@ -139,8 +139,8 @@ final class HostileServer: ListenerHandler {
         func streamClosed(_ stream: Stream, error: StreamError?) { isClosed = true }
 
         /// The code of the GOAWAY that the client sent.
-        var goAway: UInt32? { receivedFrames.first { $0.type == FrameType.goAway }?.code }
-        var resets: [UInt32] { receivedFrames.compactMap { $0.type == FrameType.resetStream ? $0.code : nil } }
+        var goAwayCode: UInt32? { receivedFrames.first { $0.type == FrameType.goAway }?.code }
+        var resetCodes: [UInt32] { receivedFrames.compactMap { $0.type == FrameType.resetStream ? $0.code : nil } }
     }
 }
 

@@ -35,15 +35,15 @@ import Testing
         let troubledApp = try TroubledApp(trouble, beside: fixture)
         defer { troubledApp.end() }
         fixture.warmUp()
-        let warmUpPushes = fixture.recorder.responseCount
+        let warmUpPushCount = fixture.recorder.responseCount
         troubledApp.begin()
         fixture.runLoop(until: { troubledApp.hasShownTrouble })
 
-        let total: UInt64 = 4_000
+        let totalCount: UInt64 = 4_000
         var nextTag: UInt64 = 0
         var slowestMilliseconds: Int64 = 0
         let fill: () -> Void = { [unowned fixture] in
-            while nextTag < total, fixture.pool.inFlightPushCount < 200, fixture.submit(nextTag) { nextTag += 1 }
+            while nextTag < totalCount, fixture.pool.inFlightPushCount < 200, fixture.submit(nextTag) { nextTag += 1 }
         }
         fixture.recorder.onResponse = {
             slowestMilliseconds = max(slowestMilliseconds, $0.responseAtMilliseconds - $0.sentAtMilliseconds)
@@ -51,17 +51,17 @@ import Testing
             fill()
         }
         fill()
-        fixture.runLoop(until: { fixture.recorder.responseCount - warmUpPushes == Int(total) })
+        fixture.runLoop(until: { fixture.recorder.responseCount - warmUpPushCount == Int(totalCount) })
         fixture.recorder.onResponse = nil
 
-        #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
+        #expect((0..<totalCount).allSatisfy { fixture.recorder.responsesByTag[$0]?.map(\.status) == [200] })
         // Pushes of the troubled app time out after a minute. If a push of the healthy app waited for such a push, it
         // would take longer than 20 s.
         #expect(slowestMilliseconds < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.breakerCause == nil)
         #expect(fixture.server.acceptedConnectionCount == 1)
-        let acceptedCount = troubledApp.recorder.outcomes.values.joined().count { $0.status == 200 }
+        let acceptedCount = troubledApp.recorder.responsesByTag.values.joined().count { $0.status == 200 }
         #expect(acceptedCount == (trouble == .noResponses ? 1 : 0))
         #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreaker)
     }

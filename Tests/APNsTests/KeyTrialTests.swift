@@ -15,7 +15,7 @@ import Testing
             $0.connectionsMin = 2
         }
         fixture.server.respond = { _ in .accepted }
-        fixture.warmUp(connections: 2)
+        fixture.warmUp(connectionCount: 2)
         let newKeyPath = TestCredentials.keyPath("Next.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
@@ -98,8 +98,8 @@ import Testing
         #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
-    /// A second new key replaces the first one during the trial of the first one. The pool retires the connection of
-    /// this trial, although its push has no response yet.
+    /// While a pool tries a new key, a second new key replaces this key. The pool then retires the trial's connection,
+    /// although the push on it has no response yet.
     @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
@@ -185,8 +185,8 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// The trial's connection gets no push until its token is too old. APNs would refuse this token, but not the new
-    /// key.
+    /// A trial's connection gets its first push so late that its provider token is too old. APNs would refuse this
+    /// token, which proves nothing against the new key.
     @Test func `A new key is not refused because its token is too old`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()

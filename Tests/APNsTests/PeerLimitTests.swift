@@ -31,10 +31,10 @@ import Testing
         try #require(outputBytes > Stream.highWaterBytes)
         let ping: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
         peer.send(frame(FrameType.ping, ping))
-        let isHandled = fixture.runLoop(until: {
+        let hasReacted = fixture.runLoop(until: {
             stream.pendingOutputBytes > outputBytes || !fixture.recorder.closeCauses.isEmpty
         })
-        try #require(isHandled && fixture.recorder.closeCauses.isEmpty)
+        try #require(hasReacted && fixture.recorder.closeCauses.isEmpty)
         peer.resumeReading()
         let pong = HostileServer.ReceivedFrame(
             type: FrameType.ping,
@@ -47,13 +47,17 @@ import Testing
 
     /// The server reads slowly, but in time: the output buffer becomes full, and no push fails.
     @Test func `A pool waits for a server that reads late`() throws {
-        let deadline: Int64 = 12_000
-        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
+        let timeoutMilliseconds: Int64 = 12_000
+        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = timeoutMilliseconds }
         let (peer, submittedCount) = try fillOutput(fixture)
         // The output buffer is still full when half of the oldest push's time limit has passed. The other half is
         // enough for the server to read everything.
         let beganAtMilliseconds = fixture.loop.nowMilliseconds
-        #expect(fixture.runLoop(until: { fixture.loop.nowMilliseconds - beganAtMilliseconds > deadline / 2 + 100 }))
+        #expect(
+            fixture.runLoop(until: {
+                fixture.loop.nowMilliseconds - beganAtMilliseconds > timeoutMilliseconds / 2 + 100
+            })
+        )
         #expect(!fixture.submit(submittedCount))
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.data, frame.flags & FrameFlags.endStream != 0 {
@@ -144,18 +148,18 @@ import Testing
         }
         #expect(fixture.runLoop(until: { hasAcknowledged(2) }))
         #expect(fixture.submit(1) && fixture.submit(2))
-        let sentBytes = { (stream: Int32) in
+        let sentPieceBytes = { (stream: Int32) in
             peer.receivedFrames.filter { $0.type == FrameType.data && $0.stream == stream }.map(\.payload.count)
         }
         peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(1)))
-        #expect(fixture.runLoop(until: { sentBytes(3) == [1] }))
+        #expect(fixture.runLoop(until: { sentPieceBytes(3) == [1] }))
         // Stream 5 has a window of its own, so its body does not wait for stream 3's.
         peer.send(frame(FrameType.windowUpdate, stream: 5, bigEndianBytes(200)))
-        #expect(fixture.runLoop(until: { sentBytes(5) == [100] }))
+        #expect(fixture.runLoop(until: { sentPieceBytes(5) == [100] }))
         // The initial window of all streams grows by 40, and then shrinks by 20, so that stream 3's window is
         // below zero.
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 40)))
-        #expect(fixture.runLoop(until: { sentBytes(3) == [1, 40] }))
+        #expect(fixture.runLoop(until: { sentPieceBytes(3) == [1, 40] }))
         peer.send(frame(FrameType.settings, setting(Setting.initialWindowSize, 20)))
         #expect(fixture.runLoop(until: { hasAcknowledged(4) }))
         peer.send(
@@ -163,14 +167,14 @@ import Testing
                 + frame(FrameType.ping, [UInt8](repeating: 7, count: 8))
         )
         #expect(fixture.runLoop(until: { peer.receivedFrames.contains { $0.type == FrameType.ping } }))
-        #expect(sentBytes(3) == [1, 40])
+        #expect(sentPieceBytes(3) == [1, 40])
         peer.send(acceptedResponse(stream: 5))
-        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil }))
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         peer.send(frame(FrameType.windowUpdate, stream: 3, bigEndianBytes(59)))
-        #expect(fixture.runLoop(until: { sentBytes(3) == [1, 40, 59] }))
+        #expect(fixture.runLoop(until: { sentPieceBytes(3) == [1, 40, 59] }))
         peer.send(acceptedResponse(stream: 3))
-        #expect(fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil }))
+        #expect(fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil }))
         #expect(try fixture.recorder.onlyResponse(to: 1).status == 200)
         #expect(peer.receivedFrames.last { $0.type == FrameType.data }?.flags == FrameFlags.endStream)
     }

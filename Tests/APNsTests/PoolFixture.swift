@@ -120,12 +120,12 @@ final class PoolFixture {
 
     /// Starts the pool, and sends single pushes until this many connections accept pushes in parallel. The tags of
     /// these pushes begin at 1,000,000.
-    func warmUp(connections: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
+    func warmUp(connectionCount: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
         pool.start()
         var tag: UInt64 = 1_000_000
         runLoop(
             until: {
-                if authenticatedConnectionCount >= connections { return pool.inFlightPushCount == 0 }
+                if authenticatedConnectionCount >= connectionCount { return pool.inFlightPushCount == 0 }
                 if submit(tag) { tag += 1 }
                 return false
             },

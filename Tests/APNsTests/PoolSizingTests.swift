@@ -14,18 +14,19 @@ import Testing
         return PoolSizing(configuration)
     }
 
-    private func interval(
+    /// Returns the counts of an interval with 100 responses.
+    private func counts(
         starvedMilliseconds: Int64 = 0,
-        peak: Int = 0,
-        errors: Int = 0,
+        peakCount: Int = 0,
+        failureCount: Int = 0,
         roundTripMilliseconds: Int64 = 60
     ) -> PoolSizing.IntervalCounts {
         var interval = PoolSizing.IntervalCounts()
         interval.starvedMilliseconds = starvedMilliseconds
-        interval.peakInFlightPushCount = peak
+        interval.peakInFlightPushCount = peakCount
         for response in 0..<100 {
             interval.countPush(
-                isFailure: response < errors,
+                isFailure: response < failureCount,
                 hasFinalStatus: true,
                 roundTripMilliseconds: roundTripMilliseconds
             )
@@ -36,11 +37,11 @@ import Testing
     /// Only a push with a response measures the round trip. A push that was lost or timed out does not.
     @Test func `The round trip is measured only from responses`() throws {
         var sizing = try makeSizing()
-        var firstCounts = interval(roundTripMilliseconds: 300)
+        var firstCounts = counts(roundTripMilliseconds: 300)
         for _ in 0..<10 { firstCounts.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1) }
         #expect(sizing.endInterval(firstCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0) == .none)
         // The first interval made 300 ms the usual round trip. So 300 ms do not count as slow in this interval.
-        var secondCounts = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
+        var secondCounts = counts(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         for _ in 0..<10 {
             secondCounts.countPush(isFailure: true, hasFinalStatus: false, roundTripMilliseconds: 1_000_000)
         }
@@ -77,7 +78,7 @@ import Testing
         var sizing = try makeSizing()
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 1_000),
+                counts(starvedMilliseconds: 1_000),
                 openConnectionCount: 1,
                 streamsMax: 100,
                 nowMilliseconds: 0
@@ -85,19 +86,19 @@ import Testing
                 == .grow
         )
         #expect(
-            sizing.endInterval(interval(peak: 51), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 1_000)
+            sizing.endInterval(counts(peakCount: 51), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 1_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 2_000)
+            sizing.endInterval(counts(peakCount: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 2_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 4_999)
+            sizing.endInterval(counts(peakCount: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 4_999)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 5_000)
+            sizing.endInterval(counts(peakCount: 50), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 5_000)
                 == .shrink
         )
         #expect(sizing.wantedConnectionCount == 1)
@@ -108,7 +109,7 @@ import Testing
         #expect(sizing.wantedConnectionCount == 1)
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 499),
+                counts(starvedMilliseconds: 499),
                 openConnectionCount: 1,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
@@ -117,7 +118,7 @@ import Testing
         )
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 500),
+                counts(starvedMilliseconds: 500),
                 openConnectionCount: 1,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
@@ -127,7 +128,7 @@ import Testing
         // The second connection is still being opened, so the pool wants no third one.
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 1_000),
+                counts(starvedMilliseconds: 1_000),
                 openConnectionCount: 1,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
@@ -136,7 +137,7 @@ import Testing
         )
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 1_000),
+                counts(starvedMilliseconds: 1_000),
                 openConnectionCount: 2,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
@@ -145,7 +146,7 @@ import Testing
         )
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 1_000),
+                counts(starvedMilliseconds: 1_000),
                 openConnectionCount: 3,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
@@ -154,7 +155,7 @@ import Testing
         )
         #expect(
             sizing.endInterval(
-                interval(starvedMilliseconds: 1_000),
+                counts(starvedMilliseconds: 1_000),
                 openConnectionCount: 4,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
@@ -166,13 +167,13 @@ import Testing
 
     @Test func `The pool does not grow while its pushes fail`() throws {
         var sizing = try makeSizing()
-        let failingCounts = interval(starvedMilliseconds: 1_000, errors: 11)
+        let failingCounts = counts(starvedMilliseconds: 1_000, failureCount: 11)
         #expect(
             sizing.endInterval(failingCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0) == .none
         )
         // Round trips of 60 ms are known, and these responses take five times as long. At first the pool
         // assumes that APNs is slow, so it does not grow.
-        let slowCounts = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
+        let slowCounts = counts(starvedMilliseconds: 1_000, roundTripMilliseconds: 300)
         #expect(
             sizing.endInterval(slowCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 1_000) == .none
         )
@@ -183,14 +184,14 @@ import Testing
         var nearSizing = try makeSizing()
         #expect(
             nearSizing.endInterval(
-                interval(roundTripMilliseconds: 1),
+                counts(roundTripMilliseconds: 1),
                 openConnectionCount: 1,
                 streamsMax: 1_000,
                 nowMilliseconds: 0
             )
                 == .none
         )
-        let lessNearCounts = interval(starvedMilliseconds: 1_000, roundTripMilliseconds: 40)
+        let lessNearCounts = counts(starvedMilliseconds: 1_000, roundTripMilliseconds: 40)
         #expect(
             nearSizing.endInterval(lessNearCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 0)
                 == .grow
@@ -202,7 +203,7 @@ import Testing
         for openConnections in 1...3 {
             #expect(
                 sizing.endInterval(
-                    interval(starvedMilliseconds: 1_000),
+                    counts(starvedMilliseconds: 1_000),
                     openConnectionCount: openConnections,
                     streamsMax: 100,
                     nowMilliseconds: 0
@@ -212,43 +213,43 @@ import Testing
         // Three connections have 300 streams. The pool keeps the fourth connection while the peak of an interval is
         // above half of that: above 150 pushes in flight.
         #expect(
-            sizing.endInterval(interval(peak: 151), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 1_000)
+            sizing.endInterval(counts(peakCount: 151), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 1_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 150), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 2_000)
+            sizing.endInterval(counts(peakCount: 150), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 2_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 150), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 4_000)
+            sizing.endInterval(counts(peakCount: 150), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 4_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 151), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 5_000)
+            sizing.endInterval(counts(peakCount: 151), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 5_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 1), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 6_000)
+            sizing.endInterval(counts(peakCount: 1), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 6_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 1), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 9_000)
+            sizing.endInterval(counts(peakCount: 1), openConnectionCount: 4, streamsMax: 100, nowMilliseconds: 9_000)
                 == .shrink
         )
         #expect(
-            sizing.endInterval(interval(peak: 1), openConnectionCount: 3, streamsMax: 100, nowMilliseconds: 11_000)
+            sizing.endInterval(counts(peakCount: 1), openConnectionCount: 3, streamsMax: 100, nowMilliseconds: 11_000)
                 == .none
         )
         #expect(
-            sizing.endInterval(interval(peak: 1), openConnectionCount: 3, streamsMax: 100, nowMilliseconds: 12_000)
+            sizing.endInterval(counts(peakCount: 1), openConnectionCount: 3, streamsMax: 100, nowMilliseconds: 12_000)
                 == .shrink
         )
         #expect(
-            sizing.endInterval(interval(peak: 0), openConnectionCount: 2, streamsMax: 100, nowMilliseconds: 15_000)
+            sizing.endInterval(counts(peakCount: 0), openConnectionCount: 2, streamsMax: 100, nowMilliseconds: 15_000)
                 == .shrink
         )
         #expect(
-            sizing.endInterval(interval(peak: 0), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 90_000)
+            sizing.endInterval(counts(peakCount: 0), openConnectionCount: 1, streamsMax: 100, nowMilliseconds: 90_000)
                 == .none
         )
         #expect(sizing.wantedConnectionCount == 1)
@@ -256,20 +257,20 @@ import Testing
 
     @Test func `The retry budget is a tenth of the first attempts`() {
         var budget = RetryBudget()
-        var retries = 0
+        var retryCount = 0
         while budget.permitsRetry {
             budget.drawRetry()
-            retries += 1
+            retryCount += 1
         }
-        #expect(retries == RetryBudget.retriesSavedMax && budget.remainingRatio == 0)
+        #expect(retryCount == RetryBudget.retriesSavedMax && budget.remainingRatio == 0)
         for _ in 0..<1_000 {
             budget.refillForFirstAttempt()
             if budget.permitsRetry {
                 budget.drawRetry()
-                retries += 1
+                retryCount += 1
             }
         }
-        #expect(retries == RetryBudget.retriesSavedMax + 100)
+        #expect(retryCount == RetryBudget.retriesSavedMax + 100)
         for _ in 0..<100_000 { budget.refillForFirstAttempt() }
         #expect(budget.remainingRatio == 1)
     }

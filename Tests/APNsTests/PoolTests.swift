@@ -6,7 +6,7 @@ import Testing
 @testable import APNs
 
 @Suite(.ownThread) struct PoolTests {
-    @Test func `An accepted push comes back with its tag`() throws {
+    @Test func `The response to an accepted push has the push's tag`() throws {
         let fixture = try PoolFixture()
         var request: ServedRequest?
         fixture.server.respond = {
@@ -17,13 +17,13 @@ import Testing
         #expect(!fixture.submit(7))
         fixture.runLoop(until: { fixture.submit(7) })
         fixture.runLoop(until: { fixture.recorder.responseCount == 1 })
-        let outcome = try fixture.recorder.onlyResponse(to: 7)
-        #expect(outcome.kind == .responded)
-        #expect(outcome.status == 200)
-        #expect(outcome.reason == .absent)
-        #expect(outcome.disposition == .accepted)
-        #expect(outcome.wasSent)
-        #expect(outcome.connection == 1)
+        let response = try fixture.recorder.onlyResponse(to: 7)
+        #expect(response.kind == .responded)
+        #expect(response.status == 200)
+        #expect(response.reason == .absent)
+        #expect(response.disposition == .accepted)
+        #expect(response.wasSent)
+        #expect(response.connection == 1)
         #expect(request?.body == fixture.bodyContent)
         #expect(fixture.pool.inFlightPushCount == 0)
     }
@@ -44,18 +44,17 @@ import Testing
         #expect(fixture.server.requestCount == 1)
         #expect(fixture.pool.freeStreamCount == 0)
 
-        var hadRoom = false
-        fixture.recorder.onRoom = { _ in hadRoom = true }
+        var hasReportedRoom = false
+        fixture.recorder.onRoom = { _ in hasReportedRoom = true }
         let request = try #require(heldRequest)
         request.connection.respond(.accepted, stream: request.stream)
-        fixture.runLoop(until: { hadRoom })
+        fixture.runLoop(until: { hasReportedRoom })
         #expect(fixture.pool.freeStreamCount == 1_000)
-        #expect(request.connection.openStreamsPeak == 1)
+        #expect(request.connection.openStreamCountMax == 1)
     }
 
-    /// A 403 shows that APNs does not accept the provider token. An overloaded server may respond before it checks the
-    /// token. None of these responses proves that APNs accepts the token, so the connection still sends one request at
-    /// a time.
+    /// A connection sends one request at a time until a response proves that APNs accepts the provider token. A 403
+    /// proves the opposite. The other responses may come from an overloaded server, which has not checked the token.
     @Test(
         arguments: [
             (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .throttled),
@@ -142,18 +141,18 @@ import Testing
     @Test func `A hundred thousand pushes get one response each`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
-        let total: UInt64 = 100_000
+        let totalCount: UInt64 = 100_000
         var nextTag: UInt64 = 0
-        var peak = 0
+        var peakInFlightPushCount = 0
         let fill: () -> Void = { [unowned fixture] in
-            while nextTag < total, fixture.submit(nextTag) { nextTag += 1 }
-            peak = max(peak, fixture.pool.inFlightPushCount)
+            while nextTag < totalCount, fixture.submit(nextTag) { nextTag += 1 }
+            peakInFlightPushCount = max(peakInFlightPushCount, fixture.pool.inFlightPushCount)
         }
         fixture.recorder.onRoom = { _ in fill() }
         fill()
-        let responsesBefore = fixture.recorder.responseCount
-        fixture.runLoop(until: { fixture.recorder.responseCount - responsesBefore == Int(total) })
-        #expect(peak == 1_000)
+        let responseCountBefore = fixture.recorder.responseCount
+        fixture.runLoop(until: { fixture.recorder.responseCount - responseCountBefore == Int(totalCount) })
+        #expect(peakInFlightPushCount == 1_000)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.recorder.count(.responded) == fixture.recorder.responseCount)
         #expect(fixture.pool.inFlightPushCount == 0)
@@ -165,7 +164,7 @@ import Testing
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
-        fixture.warmUp(connections: 2)
+        fixture.warmUp(connectionCount: 2)
         fixture.server.respond = { _ in nil }
         for tag in 0..<2_000 { #expect(fixture.submit(UInt64(tag))) }
         #expect(!fixture.submit(2_000))
@@ -181,7 +180,7 @@ import Testing
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
-        fixture.warmUp(connections: 2)
+        fixture.warmUp(connectionCount: 2)
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 0..<100 { #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).connection == 2) }
@@ -189,12 +188,12 @@ import Testing
 
     /// If the retry waited for another connection, every push behind the retry would wait too, although the
     /// first connection has free streams.
-    @Test func `A retry goes to its first connection where no other has room`() throws {
+    @Test func `A retry goes to the same connection if no other has room`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
-        fixture.warmUp(connections: 2)
+        fixture.warmUp(connectionCount: 2)
         fixture.server.respond = { _ in nil }
         for tag in 0..<1_000 { #expect(fixture.submit(UInt64(tag), avoiding: 1)) }
         #expect(fixture.pool.connections.map(\.inFlightPushCount) == [0, 1_000])
@@ -204,12 +203,12 @@ import Testing
     }
 
     /// The token of the first connection is too old, and APNs permits no other token on a connection so soon.
-    @Test func `A push that a connection has no token for goes to another connection`() throws {
+    @Test func `A push goes to another connection if the first one has no usable token`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
         }
-        fixture.warmUp(connections: 2)
+        fixture.warmUp(connectionCount: 2)
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
         connection.providerToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
@@ -223,18 +222,18 @@ import Testing
         #expect(try fixture.recorder.onlyResponse(to: 1).connection == 2)
     }
 
-    @Test func `A pool that took too many malformed pushes reports room when they have their responses`() throws {
+    @Test func `A pool that is full of malformed pushes reports room after it has responded to them`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        var roomReports = 0
-        fixture.recorder.onRoom = { _ in roomReports += 1 }
+        var roomReportCount = 0
+        fixture.recorder.onRoom = { _ in roomReportCount += 1 }
         var tag: UInt64 = 0
         while tag < 1_000, fixture.submit(tag, priority: 1) { tag += 1 }
-        #expect(tag == 256 && roomReports == 0)
+        #expect(tag == 256 && roomReportCount == 0)
         // APNs has no push, so no response can make the pool report room. The pool reports room at the end of this
         // iteration, after it has responded to the malformed pushes.
         fixture.loop.runIteration(waitMilliseconds: 0)
-        #expect(fixture.recorder.count(.malformed) == 256 && roomReports == 1)
+        #expect(fixture.recorder.count(.malformed) == 256 && roomReportCount == 1)
     }
 
     /// The open breaker permits no probe as long as a push is in flight. The last push in flight ends together with its
@@ -246,7 +245,7 @@ import Testing
             $0.breaker.forbiddenResponsesMax = 1
             $0.breaker.probeDelayMilliseconds = 1
         }
-        fixture.warmUp(connections: 2)
+        fixture.warmUp(connectionCount: 2)
         var heldRequest: ServedRequest?
         fixture.server.respond = {
             guard heldRequest == nil else { return .status(403, reason: "InvalidProviderToken") }
@@ -262,8 +261,8 @@ import Testing
         // The timer of the probe fires in this iteration at the latest.
         fixture.loop.runIteration(waitMilliseconds: 0)
         #expect(!fixture.submit(3))
-        var hadRoom = false
-        fixture.recorder.onRoom = { _ in hadRoom = true }
+        var hasReportedRoom = false
+        fixture.recorder.onRoom = { _ in hasReportedRoom = true }
         let request = try #require(heldRequest)
         if isGoAway {
             request.connection.respond(.accepted, stream: request.stream)
@@ -273,13 +272,13 @@ import Testing
         }
         // The pool must report room in the iteration in which the connection ends, before it has another connection.
         fixture.runLoop(until: { !fixture.recorder.closeCauses.isEmpty })
-        #expect(hadRoom && fixture.submit(3))
+        #expect(hasReportedRoom && fixture.submit(3))
     }
 
     @Test func `A malformed push gets its response at the end of the iteration`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let requestsBefore = fixture.server.requestCount
+        let requestCountBefore = fixture.server.requestCount
         #expect(fixture.submit(1, priority: 1))
         #expect(fixture.submit(2, expirationSeconds: -1))
         for (tag, token) in [(3, "abc"), (4, ""), (5, "abcg"), (6, "ABCD"), (7, String(repeating: "a", count: 202))] {
@@ -298,14 +297,14 @@ import Testing
             }
             #expect(isTaken)
         }
-        #expect(fixture.recorder.outcomes[1] == nil)
+        #expect(fixture.recorder.responsesByTag[1] == nil)
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         for tag in 1...7 {
-            let outcome = try fixture.recorder.onlyResponse(to: UInt64(tag))
-            #expect(outcome.kind == .malformed)
-            #expect(outcome.disposition == .rejected)
+            let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
+            #expect(response.kind == .malformed)
+            #expect(response.disposition == .rejected)
         }
-        #expect(fixture.server.requestCount == requestsBefore)
+        #expect(fixture.server.requestCount == requestCountBefore)
     }
 
     @Test func `A drain waits for the pushes in flight`() throws {
@@ -332,10 +331,10 @@ import Testing
     @Test func `Closing the pool inside a response gives the other pushes their responses`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
-        let responsesBefore = fixture.recorder.responseCount
+        let responseCountBefore = fixture.recorder.responseCount
         for tag in 0..<100 { #expect(fixture.submit(UInt64(tag))) }
         fixture.recorder.onResponse = { [pool = fixture.pool] _ in pool.close() }
-        fixture.runLoop(until: { fixture.recorder.responseCount - responsesBefore == 100 })
+        fixture.runLoop(until: { fixture.recorder.responseCount - responseCountBefore == 100 })
         #expect(fixture.recorder.count(.ambiguous) > 0)
         #expect(fixture.recorder.singleResponseCount == fixture.recorder.responseCount)
         #expect(fixture.pool.connections.isEmpty)

@@ -18,26 +18,26 @@ import Testing
 
     private func nextAction(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
-        inUse: Int64? = nil,
-        refused: Int64? = nil
+        inUseIssuedAtSeconds: Int64? = nil,
+        refusedIssuedAtSeconds: Int64? = nil
     ) -> ProviderTokenRenewal.Action {
         ProviderTokenRenewal.nextAction(
             storedToken,
-            inUseIssuedAtSeconds: inUse,
-            refusedIssuedAtSeconds: refused,
+            inUseIssuedAtSeconds: inUseIssuedAtSeconds,
+            refusedIssuedAtSeconds: refusedIssuedAtSeconds,
             unixSeconds: nowSeconds
         )
     }
 
     private func nextActionWithoutLease(
         _ storedToken: ProviderTokenRenewal.StoredToken?,
-        inUse: Int64? = nil,
-        refused: Int64? = nil
+        inUseIssuedAtSeconds: Int64? = nil,
+        refusedIssuedAtSeconds: Int64? = nil
     ) -> ProviderTokenRenewal.Action {
         ProviderTokenRenewal.nextActionWithoutLease(
             storedToken,
-            inUseIssuedAtSeconds: inUse,
-            refusedIssuedAtSeconds: refused,
+            inUseIssuedAtSeconds: inUseIssuedAtSeconds,
+            refusedIssuedAtSeconds: refusedIssuedAtSeconds,
             unixSeconds: nowSeconds
         )
     }
@@ -52,28 +52,31 @@ import Testing
     }
 
     @Test func `A token in use is kept`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), inUse: nowSeconds - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), inUseIssuedAtSeconds: nowSeconds - 60) == .keep)
     }
 
-    /// Only Redis' time decides when a token is renewed, so that a process with a wrong clock does not sign
-    /// one.
+    /// Only Redis' time decides when a token is renewed. Otherwise a process with a wrong clock would sign tokens.
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
-    func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
-        #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - age)) == .keep)
-        #expect(nextActionWithoutLease(storedToken(ageSeconds: 60, iat: nowSeconds - age)) == .keep)
+    func `A token that the process's own clock does not allow is neither used nor replaced`(ageSeconds: Int64) {
+        #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - ageSeconds)) == .keep)
+        #expect(nextActionWithoutLease(storedToken(ageSeconds: 60, iat: nowSeconds - ageSeconds)) == .keep)
     }
 
     @Test(arguments: [-300, 3_299] as [Int64])
-    func `Clocks may differ by five minutes`(age: Int64) {
-        #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - age)) != .keep)
+    func `Clocks may differ by five minutes`(ageSeconds: Int64) {
+        #expect(nextAction(storedToken(ageSeconds: 60, iat: nowSeconds - ageSeconds)) != .keep)
     }
 
     @Test func `A token that was refused is not used again`() {
-        #expect(nextAction(storedToken(ageSeconds: 60), refused: nowSeconds - 60) == .keep)
-        #expect(nextAction(storedToken(ageSeconds: 60), refused: nowSeconds - 61) != .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refusedIssuedAtSeconds: nowSeconds - 60) == .keep)
+        #expect(nextAction(storedToken(ageSeconds: 60), refusedIssuedAtSeconds: nowSeconds - 61) != .keep)
         // The token's renewal is due, and another process signs.
-        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: nowSeconds - 2_500) == .keep)
-        #expect(nextActionWithoutLease(storedToken(ageSeconds: 2_500), refused: nowSeconds - 2_501) != .keep)
+        #expect(
+            nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedIssuedAtSeconds: nowSeconds - 2_500) == .keep
+        )
+        #expect(
+            nextActionWithoutLease(storedToken(ageSeconds: 2_500), refusedIssuedAtSeconds: nowSeconds - 2_501) != .keep
+        )
     }
 
     @Test func `A stored token that this process cannot read is not renewed early`() {
@@ -84,7 +87,7 @@ import Testing
         let oldToken = storedToken(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds - 2_500)
         #expect(nextActionWithoutLease(oldToken) == .adopt(token))
-        #expect(nextActionWithoutLease(oldToken, inUse: nowSeconds - 2_500) == .keep)
+        #expect(nextActionWithoutLease(oldToken, inUseIssuedAtSeconds: nowSeconds - 2_500) == .keep)
         #expect(nextActionWithoutLease(nil) == .keep)
     }
 
@@ -165,31 +168,34 @@ import Testing
     }
 
     @Test func `A sealed text is opened only with the same key and name`() throws {
-        // `bytes` and `base64` have the same key. It is given once as 32 bytes and once in Base64.
-        let bytes = try makeCipher(0..<32)
-        let base64 = try makeCipher("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
-        let ciphertext = try #require(bytes.seal("1800000000 a.b.c", name: "T/K"))
-        #expect(base64.open(ciphertext, name: "T/K") == "1800000000 a.b.c")
-        #expect(base64.open(ciphertext, name: "T/L") == nil)
+        // `cipherOfBytes` and `cipherOfBase64` have the same key. It is given once as 32 bytes and once in Base64.
+        let cipherOfBytes = try makeCipher(0..<32)
+        let cipherOfBase64 = try makeCipher("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n")
+        let ciphertext = try #require(cipherOfBytes.seal("1800000000 a.b.c", name: "T/K"))
+        #expect(cipherOfBase64.open(ciphertext, name: "T/K") == "1800000000 a.b.c")
+        #expect(cipherOfBase64.open(ciphertext, name: "T/L") == nil)
         #expect(try makeCipher(1..<33).open(ciphertext, name: "T/K") == nil)
-        #expect(bytes.seal("1800000000 a.b.c", name: "T/K") != ciphertext, "each has a nonce of its own")
+        #expect(cipherOfBytes.seal("1800000000 a.b.c", name: "T/K") != ciphertext, "each has a nonce of its own")
         for position in ciphertext.indices {
             var changedCiphertext = ciphertext
             changedCiphertext[position] ^= 1
-            #expect(bytes.open(changedCiphertext, name: "T/K") == nil)
+            #expect(cipherOfBytes.open(changedCiphertext, name: "T/K") == nil)
         }
-        for count in 0..<ciphertext.count { #expect(bytes.open(Array(ciphertext.prefix(count)), name: "T/K") == nil) }
+        for count in 0..<ciphertext.count {
+            #expect(cipherOfBytes.open(Array(ciphertext.prefix(count)), name: "T/K") == nil)
+        }
     }
 
-    @Test func `A sealed text is as long as its parts`() throws {
+    @Test func `A sealed text is 28 bytes longer than the text`() throws {
         let ciphertext = try #require(try makeCipher(0..<32).seal("abc", name: ""))
+        // The nonce, the text and the tag that proves the text.
         #expect(ciphertext.count == 12 + 3 + 16)
     }
 
     @Test(arguments: [
         "", "short", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHg==", "!AECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
     ])
-    func `A key file of another form is named in the error`(text: String) {
+    func `A key file of a wrong form is refused`(text: String) {
         #expect(throws: InvalidSettingError.self) { try makeCipher(text) }
     }
 

@@ -131,7 +131,7 @@ import Testing
             #expect(try fixture.recorder.onlyResponse(to: UInt64(tag)).disposition == .refreshProviderToken)
         }
         fixture.runLoop(until: { fixture.submit(100) })
-        fixture.runLoop(until: { fixture.recorder.outcomes[100] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[100] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 100).connection == 2)
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.breakerCause == nil)
@@ -172,9 +172,8 @@ import Testing
         #expect(file.poll().name == "replaced")
     }
 
-    /// A `FileIdentity` does not contain the file's mode. So a key file that could not be read may become readable, and
-    /// keep its identity. The test may run as root, who can read a file of any mode. So the test repairs the content
-    /// instead of the mode, and keeps the identity.
+    /// If an operator only makes a key file readable, its `FileIdentity` stays the same, because that does not contain
+    /// the mode. Root can read any file, so this test repairs the file's content instead, and restores its times.
     @Test func `A broken key file is read again although its identity is the same`() throws {
         let (path, pem) = try (TestCredentials.keyPath("repaired.p8"), privateKeyPEM(curve: NID_X9_62_prime256v1))
         try writeFile(path, pem, mode: 0o600)
@@ -218,7 +217,7 @@ import Testing
         #expect(try SigningKey(path: directory + "/world.p8").isReadableByOthers)
     }
 
-    @Test func `Identifiers are checked`() throws {
+    @Test func `A key or team identifier of a wrong form is refused`() throws {
         let key = try SigningKey(path: TestCredentials.files.get().signingKeyFile)
         for identifier in ["", "ABC", "ABC123DEF\"", "ABC123DEFGH"] {
             let kid = #expect(throws: InvalidSettingError.self) {

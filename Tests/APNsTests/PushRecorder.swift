@@ -16,7 +16,7 @@ struct RecordedResponse: Equatable {
 
 /// Records every response and every event of a pool.
 final class PushRecorder: PushHandler {
-    private(set) var outcomes: [UInt64: [RecordedResponse]] = [:]
+    private(set) var responsesByTag: [UInt64: [RecordedResponse]] = [:]
     private(set) var responseCount = 0
     private(set) var events: [PoolEvent] = []
     var onResponse: ((borrowing PushResponse) -> Void)?
@@ -24,7 +24,7 @@ final class PushRecorder: PushHandler {
 
     func pushResponseReceived(_ response: borrowing PushResponse) {
         responseCount += 1
-        outcomes[response.tag, default: []]
+        responsesByTag[response.tag, default: []]
             .append(
                 RecordedResponse(
                     kind: response.kind,
@@ -47,16 +47,16 @@ final class PushRecorder: PushHandler {
 
     /// Returns the only response to a push. Fails the test if the push got several responses or none.
     func onlyResponse(to tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
-        let all = outcomes[tag] ?? []
+        let all = responsesByTag[tag] ?? []
         #expect(all.count == 1, "responses to push \(tag)", sourceLocation: sourceLocation)
         return try #require(all.first, sourceLocation: sourceLocation)
     }
 
     /// The number of pushes with exactly one response.
-    var singleResponseCount: Int { outcomes.values.count { $0.count == 1 } }
+    var singleResponseCount: Int { responsesByTag.values.count { $0.count == 1 } }
 
     func count(_ kind: PushResponse.Kind) -> Int {
-        outcomes.values.reduce(0) { $0 + $1.count { $0.kind == kind } }
+        responsesByTag.values.reduce(0) { $0 + $1.count { $0.kind == kind } }
     }
 
     var closeCauses: [CloseCause] {

@@ -101,10 +101,10 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
     private var session: OpaquePointer?
     private(set) var isClosed = false
     private var incomingRequests: [Int32: (fields: [ServedRequest.Field], body: [UInt8])] = [:]
-    private var outgoingResponses: [Int32: (response: ServedResponse, sent: Int)] = [:]
+    private var outgoingResponses: [Int32: (response: ServedResponse, sentBytes: Int)] = [:]
     private var isIterationEndScheduled = false
-    private(set) var openStreams = 0
-    private(set) var openStreamsPeak = 0
+    private(set) var openStreamCount = 0
+    private(set) var openStreamCountMax = 0
     private(set) var requestCount = 0
     private(set) var pingCount = 0
     private(set) var goAwayCount = 0
@@ -209,8 +209,8 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, context in
             guard let frame, let connection = ServerConnection.of(context) else { return 0 }
             connection.incomingRequests[frame.pointee.hd.stream_id] = ([], [])
-            connection.openStreams += 1
-            connection.openStreamsPeak = max(connection.openStreamsPeak, connection.openStreams)
+            connection.openStreamCount += 1
+            connection.openStreamCountMax = max(connection.openStreamCountMax, connection.openStreamCount)
             return 0
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {
@@ -243,7 +243,7 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
         }
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, stream, _, context in
             guard let connection = ServerConnection.of(context) else { return 0 }
-            connection.openStreams -= 1
+            connection.openStreamCount -= 1
             connection.outgoingResponses[stream] = nil
             connection.incomingRequests[stream] = nil
             return 0
@@ -283,17 +283,17 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
         room: Int,
         flags: UnsafeMutablePointer<UInt32>?
     ) -> Int {
-        guard let state = outgoingResponses[stream], let buffer, let flags else { return 0 }
-        let count = min(room, state.response.chunkBytes, state.response.body.count - state.sent)
-        state.response.body.withUnsafeBufferPointer { body in
-            if let start = body.baseAddress { buffer.update(from: start + state.sent, count: count) }
+        guard let outgoing = outgoingResponses[stream], let buffer, let flags else { return 0 }
+        let count = min(room, outgoing.response.chunkBytes, outgoing.response.body.count - outgoing.sentBytes)
+        outgoing.response.body.withUnsafeBufferPointer { body in
+            if let start = body.baseAddress { buffer.update(from: start + outgoing.sentBytes, count: count) }
         }
-        outgoingResponses[stream]?.sent += count
-        if state.sent + count == state.response.body.count {
+        outgoingResponses[stream]?.sentBytes += count
+        if outgoing.sentBytes + count == outgoing.response.body.count {
             flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue
-            if !state.response.end.isComplete {
+            if !outgoing.response.end.isComplete {
                 flags.pointee |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
-                endStream(stream, state.response.end)
+                endStream(stream, outgoing.response.end)
             }
         }
         return count

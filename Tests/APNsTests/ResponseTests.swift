@@ -4,10 +4,10 @@ import Testing
 
 @testable import APNs
 
-/// The outcomes of responses of every kind.
+/// What the pool reports about responses of every kind.
 @Suite(.ownThread) struct ResponseTests {
     /// Apple's table for `/3/device`, with the disposition that each row must get.
-    static let table: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
+    static let table: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
         (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
@@ -39,20 +39,20 @@ import Testing
             )
         }
         fixture.pool.start()
-        for (index, expected) in Self.table.enumerated() {
+        for (index, row) in Self.table.enumerated() {
             rowIndex = index
             fixture.runLoop(until: { fixture.submit(UInt64(index)) })
             fixture.runLoop(until: { fixture.recorder.responseCount == index + 1 })
-            let outcome = try fixture.recorder.onlyResponse(to: UInt64(index))
-            #expect(outcome.kind == .responded)
-            #expect(outcome.status == expected.status)
-            #expect(outcome.reasonText == expected.reason)
-            #expect(String(describing: outcome.reason.text) == expected.reason)
-            #expect(outcome.reason.documentedStatus == expected.status)
-            #expect(outcome.disposition == expected.expected, "\(expected.reason)")
-            let isAccepted = ![403, 429, 500, 503].contains(expected.status) && expected.reason != "IdleTimeout"
-            #expect(outcome.acceptsProviderToken == isAccepted, "\(expected.reason)")
-            #expect(outcome.tokenInvalidAtMilliseconds == 1_790_000_000_123)
+            let response = try fixture.recorder.onlyResponse(to: UInt64(index))
+            #expect(response.kind == .responded)
+            #expect(response.status == row.status)
+            #expect(response.reasonText == row.reason)
+            #expect(String(describing: response.reason.text) == row.reason)
+            #expect(response.reason.documentedStatus == row.status)
+            #expect(response.disposition == row.disposition, "\(row.reason)")
+            let isAccepted = ![403, 429, 500, 503].contains(row.status) && row.reason != "IdleTimeout"
+            #expect(response.acceptsProviderToken == isAccepted, "\(row.reason)")
+            #expect(response.tokenInvalidAtMilliseconds == 1_790_000_000_123)
         }
         let knownReasons = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(knownReasons.count == Reason.allCases.count - 2)
@@ -156,15 +156,15 @@ import Testing
         fixture.warmUp()
         fixture.server.respond = { _ in given.response }
         #expect(fixture.submit(1))
-        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
-        let outcome = try fixture.recorder.onlyResponse(to: 1)
-        #expect(outcome.kind == given.kind)
-        #expect(outcome.status == given.status)
-        #expect(outcome.reasonText == given.reason)
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
+        let response = try fixture.recorder.onlyResponse(to: 1)
+        #expect(response.kind == given.kind)
+        #expect(response.status == given.status)
+        #expect(response.reasonText == given.reason)
         // The connection still accepts pushes.
         fixture.server.respond = { _ in .accepted }
         #expect(fixture.submit(2))
-        fixture.runLoop(until: { fixture.recorder.outcomes[2] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[2] != nil })
         #expect(try fixture.recorder.onlyResponse(to: 2).status == 200)
         #expect(fixture.server.acceptedConnectionCount == 1)
     }
@@ -191,11 +191,11 @@ import Testing
             ServedResponse(fields: [(":status", "200")] + Array(repeating: field, count: 8))
         }
         #expect(fixture.submit(1))
-        fixture.runLoop(until: { fixture.recorder.outcomes[1] != nil })
+        fixture.runLoop(until: { fixture.recorder.responsesByTag[1] != nil })
         #expect(fixture.pool.connections.count == 1)
     }
 
-    @Test func `A changed identifier is counted`() throws {
+    @Test func `A response with another id than its push is counted`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         fixture.server.respond = { request in

@@ -34,7 +34,7 @@ import Testing
     static let connectionCases: [Case] = [
         Case("nothing") { _ in
         } expect: { sent, _ in
-            #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.openedConnectionCount == 2)
         },
         Case("GOAWAY") {
             $0.goAwayAfterRequests = 150
@@ -90,17 +90,17 @@ import Testing
             $0.connectionWindowBytes = 20_000
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
-            #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
-            // A connection may send 65,535 bytes at first, although the server sets a window of 20,000. The server
-            // grants more bytes only when fewer than 20,000 are left. Each connection sends so much that fewer are
-            // left. So at the end no window is larger than 20,000 bytes.
+            #expect(sent.count(.accepted) == pushCount && sent.openedConnectionCount == 2)
+            // At first a connection may send 65,535 bytes, more than the configured window of 20,000. The server grants
+            // more bytes only when fewer than 20,000 are left. Each connection sends so much that fewer are left. So at
+            // the end no window is larger than 20,000 bytes.
             #expect(sent.sendWindowsLeftBytes.count == 2 && sent.sendWindowsLeftBytes.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStopCount > 0)
         },
         Case("one stream") {
             $0.concurrentStreams = 1
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushCount && sent.connectionsOpened == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.openedConnectionCount == 2)
             #expect(statistics.requestCount == pushCount)
             #expect(sent.peakInFlightPushCount <= 2 && sent.streamLimits == [1, 1])
         },
@@ -119,7 +119,7 @@ import Testing
             $0.reasonShares = [.shutdown: 0.02, .idleTimeout: 0.02]
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
-            #expect(sent.connectionsOpened > 2)
+            #expect(sent.openedConnectionCount > 2)
             #expect(statistics[.shutdown] > 0 && statistics[.idleTimeout] > 0)
         },
         Case("Unregistered") {
@@ -156,7 +156,7 @@ import Testing
         } expect: { sent, _ in
             #expect((20...400).contains(sent.count(.ambiguous)))
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
-            #expect(sent.connectionsOpened == 2)
+            #expect(sent.openedConnectionCount == 2)
         },
         Case("no responses", timeout: 1_000) {
             $0.noResponseShare = 0.05
@@ -215,23 +215,26 @@ import Testing
             faults.latencyMilliseconds = 100...100
             try await fixture.simulator.setFaults(faults)
             // The pushes in flight get their responses. From then on pushes are sent one after the other.
-            var (requests, singleRequests) = (0, 0)
+            var (requestCount, singleRequestCount) = (0, 0)
             try await eventuallyInTask("pushes one by one", every: .milliseconds(1)) {
-                let now = try await fixture.simulator.statistics().requestCount
-                if now != requests { singleRequests = now == requests + 1 ? singleRequests + 1 : 0 }
-                requests = now
-                return singleRequests == 5
+                let newRequestCount = try await fixture.simulator.statistics().requestCount
+                if newRequestCount != requestCount {
+                    singleRequestCount = newRequestCount == requestCount + 1 ? singleRequestCount + 1 : 0
+                }
+                requestCount = newRequestCount
+                return singleRequestCount == 5
             }
             faults.concurrentStreams = nil
             try await fixture.simulator.setFaults(faults)
             let sent = try await sending
             let statistics = try await fixture.simulator.statistics()
             #expect(
-                sent.count(.accepted) == 8_000 && sent.connectionsOpened == 1 && statistics.acceptedConnectionCount == 1
+                sent.count(.accepted) == 8_000 && sent.openedConnectionCount == 1
+                    && statistics.acceptedConnectionCount == 1
             )
             // nghttp2 refuses pushes that come before the client knows the lower limit. The simulator counts
             // a refused push only when the client sends it again, so it counts every push once.
-            #expect(statistics.requestCount == 8_000 && requests < 8_000)
+            #expect(statistics.requestCount == 8_000 && requestCount < 8_000)
             #expect(sent.streamLimits.contains(1) && sent.streamLimits.last == 1_000)
             await fixture.simulator.stop()
             try check(sent, try fixture.log())

@@ -130,7 +130,7 @@ struct SentPushes: Sendable {
     /// The responses to the attempts of each push, in order, by the push's tag.
     var responses: [UInt64: [RecordedResponse]] = [:]
     var closeCauses: [CloseCause] = []
-    var connectionsOpened = 0
+    var openedConnectionCount = 0
     /// The number of GOAWAY notices that the pool got.
     var goAwayCount = 0
     /// The stream limits of all connections: for each connection, the limit when it was authenticated, and each changed
@@ -168,9 +168,9 @@ struct SentPushes: Sendable {
         }
         try sender.run()
         return SentPushes(
-            responses: sender.recorder.outcomes,
+            responses: sender.recorder.responsesByTag,
             closeCauses: sender.recorder.closeCauses,
-            connectionsOpened: Int(sender.pool.statistics.openedConnectionCount),
+            openedConnectionCount: Int(sender.pool.statistics.openedConnectionCount),
             goAwayCount: sender.recorder.events.count { if case .goAway = $0 { true } else { false } },
             streamLimits: sender.recorder.events.compactMap {
                 switch $0 {
@@ -192,8 +192,8 @@ struct SentPushes: Sendable {
         let pool: Pool
         private let token: [UInt8]
         private let body: [UInt8]
-        private var waitingPushes: [(tag: UInt64, avoided: UInt32)]
-        private var unfinishedPushes: Int
+        private var waitingPushes: [(tag: UInt64, avoidedConnectionNumber: UInt32)]
+        private var unfinishedPushCount: Int
         private(set) var peakInFlightPushCount = 0
         private(set) var windowStopCount = 0
         private(set) var sendWindowsLeftBytes: [Int64] = []
@@ -203,7 +203,7 @@ struct SentPushes: Sendable {
             self.token = Array(token.utf8)
             body = Array(#"{"aps":{"timestamp":\#(time(nil)),"event":"update","content-state":{"home":1}}}"#.utf8)
             waitingPushes = (0..<UInt64(count)).reversed().map { ($0, 0) }
-            unfinishedPushes = count
+            unfinishedPushCount = count
             var configuration = try PoolFixture.configuration(port: port)
             configuration.connectionsMax = 2
             configuration.connectionsMin = 2
@@ -223,7 +223,7 @@ struct SentPushes: Sendable {
                     waitingPushes.append((response.tag, response.connectionNumber))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:
-                    unfinishedPushes -= 1
+                    unfinishedPushCount -= 1
                 }
             }
             pool.start()
@@ -236,9 +236,9 @@ struct SentPushes: Sendable {
             try token.withUnsafeBytes { token in
                 try body.withUnsafeBytes { body in
                     let isFinished = loop.run(waitMilliseconds: 5, step: { fill(token, body) }) {
-                        unfinishedPushes == 0
+                        unfinishedPushCount == 0
                     }
-                    try #require(isFinished, "\(unfinishedPushes) pushes without an outcome")
+                    try #require(isFinished, "\(unfinishedPushCount) pushes without an outcome")
                     sendWindowsLeftBytes = pool.connections.map(\.sendWindowBytes)
                     // Waits until the pool has drained, because a second response to a push would come during
                     // this time.
@@ -249,7 +249,7 @@ struct SentPushes: Sendable {
         }
 
         private func fill(_ token: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer) {
-            while let (tag, avoided) = waitingPushes.last {
+            while let (tag, avoidedConnectionNumber) = waitingPushes.last {
                 let isTaken = pool.submit(
                     PushRequest(
                         tag: tag,
@@ -258,7 +258,7 @@ struct SentPushes: Sendable {
                         expirationSeconds: 0,
                         identifier: (1, tag),
                         body: body,
-                        avoidedConnectionNumber: avoided
+                        avoidedConnectionNumber: avoidedConnectionNumber
                     )
                 )
                 guard isTaken else { break }

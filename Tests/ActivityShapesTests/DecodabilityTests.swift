@@ -14,7 +14,7 @@ import Testing
 struct DecodabilityTests {
     private static let app = "com.example.ride"
 
-    private static func text() throws -> String {
+    private static func shapesText() throws -> String {
         try ActivityShapes.text(
             app: app,
             [.activity(attributes: RideAttributes(), state: RideState(), name: "RideAttributes")]
@@ -22,12 +22,12 @@ struct DecodabilityTests {
     }
 
     static func makeContract() throws -> UnmanagedContract {
-        let bytes = Array(try text().utf8)
+        let bytes = Array(try shapesText().utf8)
         return UnmanagedContract(copying: try bytes.withUnsafeBytes { try Contract(shapes: $0, ofApp: app) })
     }
 
     private static func simulatedShape() throws -> Shape {
-        let object = try JSONSerialization.jsonObject(with: Data(try text().utf8)) as? [String: Any]
+        let object = try JSONSerialization.jsonObject(with: Data(try shapesText().utf8)) as? [String: Any]
         let type = (object?["attributesTypes"] as? [[String: Any]])?.first
         let shape = try JSONSerialization.data(withJSONObject: try #require(type?["contentState"]))
         return try Shape(json: String(decoding: shape, as: UTF8.self))
@@ -72,7 +72,9 @@ struct DecodabilityTests {
             && (try? JSONDecoder().decode(Number.self, from: data)) != nil
     }
 
-    @Test(arguments: 1...4) func `All judges agree on changed states`(seed: UInt64) throws {
+    @Test(arguments: 1...4) func `JSONDecoder, the worker and the simulator judge changed states alike`(seed: UInt64)
+        throws
+    {
         let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let shape = try Self.simulatedShape()
@@ -141,7 +143,11 @@ struct DecodabilityTests {
             #"aps.content-state.at: "2026-01-01T00:00:00Z" must be date, a number of seconds since 2001 (at byte "#
         ),
     ])
-    func `A message has the path, the value and the type`(_ good: String, _ bad: String, _ message: String) throws {
+    func `The message about a mismatch has the path, the value and the expected type`(
+        _ validPart: String,
+        _ wrongPart: String,
+        _ message: String
+    ) throws {
         let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let encoder = JSONEncoder()
@@ -150,23 +156,23 @@ struct DecodabilityTests {
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         let state = String(decoding: try encoder.encode(RideState()), as: UTF8.self)
         #expect(try Self.findMismatch(state, contract) == nil)
-        #expect(state.contains(good))
-        let found = try Self.findMismatch(state.replacing(good, with: bad), contract)
-        #expect(found?.hasPrefix(message) == true, "\(found ?? "fits")")
+        #expect(state.contains(validPart))
+        let foundMessage = try Self.findMismatch(state.replacing(validPart, with: wrongPart), contract)
+        #expect(foundMessage?.hasPrefix(message) == true, "\(foundMessage ?? "fits")")
     }
 
     /// Foundation's decoder uses the first value of a repeated key, so the worker's check ignores any later value.
-    @Test func `Later values of repeated keys of a dictionary are ignored`() throws {
+    @Test func `If a dictionary repeats a key, its later values are ignored`() throws {
         let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
         let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
         func findMismatch(_ keys: [String]) throws -> String? {
-            let known = keys.map { "\"\($0)\":1" }
-            let repeated = keys.map { "\"\($0)\":[]" }
+            let validMembers = keys.map { "\"\($0)\":1" }
+            let repeatedMembers = keys.map { "\"\($0)\":[]" }
             let changed = state.replacing(
                 scores,
-                with: "\"scores\":{\((known + repeated).joined(separator: ","))}"
+                with: "\"scores\":{\((validMembers + repeatedMembers).joined(separator: ","))}"
             )
             let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(changed.utf8))) != nil
             let mismatch = try Self.findMismatch(changed, contract)
@@ -175,13 +181,16 @@ struct DecodabilityTests {
         }
         let keys = (0..<200).map(String.init)
         #expect(try findMismatch(keys) == nil)
-        let escaped = #"\u0030"#
+        // The key "0", written with an escape.
+        let escapedZero = #"\u0030"#
         #expect(
-            try Self.findMismatch(state.replacing(scores, with: #""scores":{"0":1,"\#(escaped)":[]}"#), contract) == nil
+            try Self.findMismatch(state.replacing(scores, with: #""scores":{"0":1,"\#(escapedZero)":[]}"#), contract)
+                == nil
         )
-        let new = state.replacing(scores, with: #""scores":{"0":1,"0":[],"1":1,"1":[],"0":[],"2":[]}"#)
+        let stateWithWrongNewKey = state.replacing(scores, with: #""scores":{"0":1,"0":[],"1":1,"1":[],"0":[],"2":[]}"#)
         #expect(
-            try Self.findMismatch(new, contract)?.hasPrefix("aps.content-state.scores.2: an array must be int") == true
+            try Self.findMismatch(stateWithWrongNewKey, contract)?
+                .hasPrefix("aps.content-state.scores.2: an array must be int") == true
         )
     }
 }

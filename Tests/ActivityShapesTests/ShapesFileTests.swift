@@ -5,7 +5,7 @@ import Testbed
 import Testing
 
 @Suite("Files of shapes") struct ShapesFileTests {
-    private static func text() throws -> String {
+    private static func shapesText() throws -> String {
         try ActivityShapes.text(
             app: "com.example.ride",
             [.activity(attributes: RideAttributes(), state: RideState(), name: "RideAttributes")]
@@ -14,7 +14,7 @@ import Testing
 
     /// `RideState` has optionals without an example, coding keys, enums, dictionaries, and types with custom
     /// decoders.
-    @Test func `Everything that a type says is written, in a stable order`() throws {
+    @Test func `The file has the shape of every field, in a stable order`() throws {
         let stop =
             #"{"object":{"p":{"object":{"latitude":"double","longitude":"double?","names":{"array":"string"}}},"t":"date?"}}"#
         let expected = """
@@ -25,15 +25,15 @@ import Testing
              "price":"decimal","ratio":"float","scores":{"dictionary":"int"},"small":"int8",
              "status":{"enum":["enRoute","arrived","completed"]},"stops":{"array":\(stop)},"weather":"string"}
             """
-        let object = try JSONSerialization.jsonObject(with: Data(try Self.text().utf8)) as? NSDictionary
+        let object = try JSONSerialization.jsonObject(with: Data(try Self.shapesText().utf8)) as? NSDictionary
         let type = (object?["attributesTypes"] as? [NSDictionary])?.first
         let expectedObject = try JSONSerialization.jsonObject(with: Data(expected.utf8)) as? NSDictionary
         #expect(type?["contentState"] as? NSDictionary == expectedObject)
         #expect(type?["attributes"] as? NSDictionary == ["rider": "string", "seats": "int", "vip": "bool?"])
-        #expect(try Self.text() == Self.text())
+        #expect(try Self.shapesText() == Self.shapesText())
     }
 
-    @Test func `A type that decodes itself, and is no object, has the shape any`() throws {
+    @Test func `An enum with associated values has the shape any`() throws {
         let activity = try ActivityShapes.Activity.activity(attributes: RideAttributes(), state: RideState.Badge.none)
         #expect(activity.contentState == .any && activity.name == "RideAttributes")
         #expect(ActivityShapes.text(app: "a.b", [activity]).contains(#""contentState": "any""#))
@@ -47,9 +47,9 @@ import Testing
         ]
         try ActivityShapes.write(app: "com.example.ride", activities, to: file)
         try ActivityShapes.check(app: "com.example.ride", activities, file: file)
-        let other = try String(contentsOf: file, encoding: .utf8)
+        let changedText = try String(contentsOf: file, encoding: .utf8)
             .replacing(#""minutes": "int""#, with: #""minutes": "double""#)
-        try directory.write(other, to: "ride.json")
+        try directory.write(changedText, to: "ride.json")
         #expect {
             try ActivityShapes.check(app: "com.example.ride", activities, file: file)
         } throws: { error in
@@ -89,43 +89,48 @@ import Testing
         (#"{"app":"a.b","attributesTypes":[]}"#, "attributesTypes: must list at least one type"),
         (#"{"app":"a.b","attributesTypes":{}}"#, "attributesTypes: must be an array"),
         (#"{"app":"a.b","types":[]}"#, "types: is not a key; use app, attributesTypes"),
-        (type(#""name":"T","attributes":{}"#), "attributesTypes[0].contentState: is required"),
-        (type(#""name":"","attributes":{},"contentState":{}"#), "attributesTypes[0].name: must not be empty"),
-        (type(#""name":7,"attributes":{},"contentState":{}"#), "attributesTypes[0].name: must be a string"),
+        (fileWithType(#""name":"T","attributes":{}"#), "attributesTypes[0].contentState: is required"),
+        (fileWithType(#""name":"","attributes":{},"contentState":{}"#), "attributesTypes[0].name: must not be empty"),
+        (fileWithType(#""name":7,"attributes":{},"contentState":{}"#), "attributesTypes[0].name: must be a string"),
         (
-            type(#""name":"T","attributes":{},"contentState":{},"colour":1"#),
+            fileWithType(#""name":"T","attributes":{},"contentState":{},"colour":1"#),
             "attributesTypes[0].colour: is not a key; use name, attributes, contentState"
         ),
-        (state("[]"), "attributesTypes[0].contentState: must be an object of fields, or \"any\""),
+        (fileWithState("[]"), "attributesTypes[0].contentState: must be an object of fields, or \"any\""),
         (
-            state(#"{"a":{"object":{"b":"strin"}}}"#),
+            fileWithState(#"{"a":{"object":{"b":"strin"}}}"#),
             "attributesTypes[0].contentState.a.b: \"strin\" is not a type; the types are any, string, bool, int8, "
         ),
-        (state(#"{"a":{"enum":[]}}"#), "attributesTypes[0].contentState.a: an enum has 1 to 4096 raw values"),
+        (fileWithState(#"{"a":{"enum":[]}}"#), "attributesTypes[0].contentState.a: an enum has 1 to 4096 raw values"),
         (
-            state(#"{"a":{"enum":[1.5]}}"#),
+            fileWithState(#"{"a":{"enum":[1.5]}}"#),
             "attributesTypes[0].contentState.a: an enum's raw values are texts, or whole numbers"
         ),
-        (state(#"{"a":{"enum":["b",1]}}"#), "attributesTypes[0].contentState.a: must be a string"),
-        (state(#"{"a":{"array":"int","optional":"int"}}"#), "attributesTypes[0].contentState.a: must be the name of "),
-        (state(#"{"a":1,"a":2}"#), "attributesTypes[0].contentState: has \"a\" twice"),
+        (fileWithState(#"{"a":{"enum":["b",1]}}"#), "attributesTypes[0].contentState.a: must be a string"),
         (
-            state(String(repeating: #"{"a":{"object":"#, count: 17) + "{}" + String(repeating: "}}", count: 17)),
+            fileWithState(#"{"a":{"array":"int","optional":"int"}}"#),
+            "attributesTypes[0].contentState.a: must be the name of "
+        ),
+        (fileWithState(#"{"a":1,"a":2}"#), "attributesTypes[0].contentState: has \"a\" twice"),
+        (
+            fileWithState(
+                String(repeating: #"{"a":{"object":"#, count: 17) + "{}" + String(repeating: "}}", count: 17)
+            ),
             "is not JSON: more than 32 nested objects and arrays"
         ),
         (
-            state(
+            fileWithState(
                 #"{"a":"# + String(repeating: #"{"array":"#, count: 17) + #""int""#
                     + String(repeating: "}", count: 18)
             ),
             "attributesTypes[0].contentState.a[][][][][][][][][][][][][][][][]: more than 16 nested types"
         ),
         (
-            state("{" + (0...128).map { #""f\#($0)":"int""# }.joined(separator: ",") + "}"),
+            fileWithState("{" + (0...128).map { #""f\#($0)":"int""# }.joined(separator: ",") + "}"),
             "attributesTypes[0].contentState: 129 fields, 128 are allowed"
         ),
     ])
-    func `A fault has its place and its reason`(_ text: String, _ fault: String) {
+    func `The error about a wrong file names the place and the reason`(_ text: String, _ fault: String) {
         let bytes = Array(text.utf8)
         #expect {
             _ = try bytes.withUnsafeBytes { try Contract(shapes: $0, ofApp: "a.b") }
@@ -134,13 +139,17 @@ import Testing
         }
     }
 
-    private static func type(_ members: String) -> String { #"{"app":"a.b","attributesTypes":[{\#(members)}]}"# }
-    private static func state(_ shape: String) -> String {
-        type(#""name":"T","attributes":{},"contentState":\#(shape)"#)
+    /// Returns a file of shapes with one type.
+    private static func fileWithType(_ members: String) -> String {
+        #"{"app":"a.b","attributesTypes":[{\#(members)}]}"#
+    }
+    /// Returns a file of shapes with one type, whose content state has this shape.
+    private static func fileWithState(_ shape: String) -> String {
+        fileWithType(#""name":"T","attributes":{},"contentState":\#(shape)"#)
     }
 
     @Test(arguments: ["derby", "match", "pizza", "restaurant", "ride", "season", "trip"])
-    func `The examples' shapes are read`(name: String) throws {
+    func `The shapes of each example can be read`(name: String) throws {
         let text = try Repository.text("Config/examples/\(name)/shapes.json")
         let app = try #require(text.split(separator: "\"").first { $0.hasPrefix("com.example.") })
         let contract = try Array(text.utf8).withUnsafeBytes { try Contract(shapes: $0, ofApp: String(app)) }

@@ -8,16 +8,17 @@ import Testing
 /// keys in the same order is compared only with the template, not with the shapes. This shorter check must never accept
 /// what the full check refuses.
 @Suite struct StateTemplateTests {
+    /// Whether the state matches one of the templates.
     private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
         try DecodabilityTests.makeRecord(state)
             .withUnsafeBytes { bytes in
-                var last = ApsCache()
-                let command = try Command.decodeAnySize(bytes, recalling: &last, &templates)
-                let (isRead, isOfOtherApp) = (
+                var cache = ApsCache()
+                let command = try Command.decodeAnySize(bytes, recalling: &cache, &templates)
+                let (isMatched, isOfOtherApp) = (
                     templates.hasMatched(command, ofApp: 0), templates.hasMatched(command, ofApp: 1)
                 )
-                #expect(templates.hasTemplate(command, ofApp: 0, in: bytes) == isRead && !isOfOtherApp)
-                return isRead
+                #expect(templates.hasTemplate(command, ofApp: 0, in: bytes) == isMatched && !isOfOtherApp)
+                return isMatched
             }
     }
 
@@ -70,7 +71,7 @@ import Testing
 
     /// Replaces, inserts or deletes bytes of a record whose state has a known template (its keys in order). The result
     /// may not be JSON.
-    @Test(arguments: 1...4) func `The decoder reads the same with templates and without`(seed: UInt64) throws {
+    @Test(arguments: 1...4) func `Templates do not change what the decoder reads`(seed: UInt64) throws {
         let contract = try DecodabilityTests.makeContract()
         defer { contract.deallocate() }
         let example = DecodabilityTests.makeRecord(
@@ -81,11 +82,11 @@ import Testing
         try example.withUnsafeBytes {
             try templates.checkAndRemember(try Command.decode($0), ofApp: 0, contract, in: $0)
         }
-        var (readCount, unreadCount, refusedCount) = (0, 0, 0)
+        var (matchedCount, unmatchedCount, refusedCount) = (0, 0, 0)
         for _ in 0..<20_000 {
             var record = example
             for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
-            let isRead = record.withUnsafeBytes { bytes in
+            let isMatched = record.withUnsafeBytes { bytes in
                 var firstCache = ApsCache()
                 var noTemplates = RecentStateTemplates(isNeeded: false)
                 let resultWithoutTemplates = Result { () throws(Fault) in
@@ -104,15 +105,15 @@ import Testing
                     refusedCount += 1
                     return false
                 }
-                let isRead = templates.hasMatched(command, ofApp: 0)
-                if isRead { #expect(throws: Never.self, "\(text)") { try contract.check(command, in: bytes) } }
-                return isRead
+                let isMatched = templates.hasMatched(command, ofApp: 0)
+                if isMatched { #expect(throws: Never.self, "\(text)") { try contract.check(command, in: bytes) } }
+                return isMatched
             }
-            if isRead { readCount += 1 } else { unreadCount += 1 }
+            if isMatched { matchedCount += 1 } else { unmatchedCount += 1 }
         }
         #expect(
-            readCount > 1_000 && unreadCount > 1_000 && refusedCount > 1_000,
-            "\(readCount) read, \(unreadCount) not, \(refusedCount) refused"
+            matchedCount > 1_000 && unmatchedCount > 1_000 && refusedCount > 1_000,
+            "\(matchedCount) matched, \(unmatchedCount) not, \(refusedCount) refused"
         )
     }
 
@@ -140,11 +141,11 @@ import Testing
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)
         let scores = try #require(state.firstMatch(of: /"scores":\{[^}]*\}/)).output
         #expect(try Self.fits(&templates, state, contract))
-        func matches(members: Int) throws -> Bool {
-            let members = (0..<members).map { "\"\($0)\":1" }.joined(separator: ",")
+        func matchesTemplate(scoreCount: Int) throws -> Bool {
+            let members = (0..<scoreCount).map { "\"\($0)\":1" }.joined(separator: ",")
             return try Self.matches(&templates, state.replacing(scores, with: "\"scores\":{\(members)}"))
         }
-        #expect(try matches(members: 500))
-        #expect(try !matches(members: 1_000))
+        #expect(try matchesTemplate(scoreCount: 500))
+        #expect(try !matchesTemplate(scoreCount: 1_000))
     }
 }

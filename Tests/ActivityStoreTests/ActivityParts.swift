@@ -36,7 +36,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     takePart("r", StoredActivity.tokenByteOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp. These
     // bytes may differ from the model's, so the test replaces them with zeros.
-    if value[StoredActivity.phaseByteOffset] & StoredActivity.PhaseBit.isOwnTimestamp != 0 {
+    if value[StoredActivity.phaseByteOffset] & StoredActivity.PhaseBit.ownTimestampBit != 0 {
         for index in StoredActivity.assignedTimestampByteOffset..<StoredActivity.registrationTimeByteOffset {
             parts["r"]?[index] = 0
         }
@@ -47,14 +47,16 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     if count & StoredActivity.audiencesFlag != 0 {
         takePart("a", 2 + 8 * unreadBytes.prefix(2).reduce(0) { $0 + Int($1) })
     }
-    if flags & StoredActivity.Flag.hasRetiredToken != 0 {
+    if flags & StoredActivity.Flag.retiredTokenBit != 0 {
         takePart("d", StoredActivity.retiredTokenBytes)
         // The model has no fingerprint of the dead token. So this part only says that a token died. Which token died is
         // tested by replies that depend on it.
         parts["d"] = [1]
     }
-    if flags & StoredActivity.Flag.hasThrottle != 0 { takePart("l", 7) }
-    if flags & StoredActivity.Flag.hasStart != 0 { takePart("b", flags & StoredActivity.Flag.hasClaim != 0 ? 27 : 13) }
+    // A 429: how often the spacing is doubled (1 byte), and the time of the 429 (6). A start: its version (13 bytes);
+    // until APNs accepts it, also a letter, its timestamp and its claim (14).
+    if flags & StoredActivity.Flag.throttleBit != 0 { takePart("l", 7) }
+    if flags & StoredActivity.Flag.startBit != 0 { takePart("b", flags & StoredActivity.Flag.claimBit != 0 ? 27 : 13) }
     takePart("h", unreadBytes.count)
     return parts
 }

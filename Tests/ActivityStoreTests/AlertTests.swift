@@ -51,7 +51,7 @@ import Testing
     private func makeComparison() throws -> ScriptComparison {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
-        #expect(comparison.verdict(makeHold(100, [1, 0, 1], alert: true)) == .held)
+        #expect(comparison.verdict(makeHold(100, heldCommand, alert: true)) == .held)
         return comparison
     }
 
@@ -79,7 +79,8 @@ import Testing
         #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
     }
 
-    @Test func `The held alert stays until its carrier is settled: the carrier may come again without it`() throws {
+    @Test func `A held alert stays until its carrier is settled, because the carrier may come again without it`() throws
+    {
         let comparison = try makeComparison()
         #expect(comparison.verdict(makeCommand(101, alert: true)) == .noToken)
         // A worker added the alert to the body of command 101 and died. The next worker reads command 101
@@ -130,7 +131,7 @@ import Testing
         comparison.settle(makeSettlement(101))
     }
 
-    @Test func `A start takes nothing from the life before`() throws {
+    @Test func `A start drops the held command of the earlier life`() throws {
         let comparison = try makeComparison()
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
         #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
@@ -141,7 +142,7 @@ import Testing
     // MARK: - Alerts of superseded commands
 
     @Test(arguments: [Event.update, .end])
-    func `An alert that comes after a newer command may ride on it until that is settled`(event: Event) throws {
+    func `A late alert may ride on a newer command until the newer command is settled`(event: Event) throws {
         let comparison = try ScriptComparison()
         let expectedVerdict: StoreVerdict = event == .end ? .ended : .superseded
         #expect(comparison.verdict(makeCommand(101, event, token: token)) == .send)
@@ -154,7 +155,7 @@ import Testing
         if event == .end { #expect(comparison.verdict(makeCommand(102, alert: true)) == .ended) }
     }
 
-    @Test func `An alert that comes after a newer command without a token may ride on it, too`() throws {
+    @Test func `A late alert may also ride on a newer command that has no token`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeCommand(101)) == .noToken)
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .alertAwaitsCarrier)

@@ -42,7 +42,7 @@ final class AudienceCaller: AudienceStoreHandler {
         try #require(runLoop { store.isReady })
     }
 
-    func runLoop(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
+    func runLoop(limitMilliseconds: Int64 = EventLoop.eventWaitMillisecondsMax, until condition: () -> Bool) -> Bool {
         loop.run(withinMilliseconds: limitMilliseconds, until: condition)
     }
 

@@ -10,18 +10,18 @@ import Testing
 /// Compares the scripts for audiences on a real server with their model, over random histories. All replies
 /// and all bytes of the pages must be equal.
 @Suite(.serialized, .ownThread) struct AudienceDifferentialTests {
-    static let histories = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
-    private static let start: Int64 = 1_790_000_000_000
+    static let historyCount = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
+    private static let startMilliseconds: Int64 = 1_790_000_000_000
 
-    @Test func `Replies about the record are equal to the model's`() throws {
+    @Test func `Replies to calls about an audience's hash are equal to the model's`() throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         try server.loadAudienceScriptsWithSettableTime(caller)
         var verdicts: Set<AudienceVerdict> = []
         var grantWithChannelsCount = 0
-        for seed in 0..<Self.histories {
-            var history = RecordHistory(seed: UInt64(seed), nowMilliseconds: Self.start)
-            var model = AudienceStoreModel(nowMilliseconds: Self.start)
+        for seed in 0..<Self.historyCount {
+            var history = AudienceOperationHistory(seed: UInt64(seed), nowMilliseconds: Self.startMilliseconds)
+            var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
             let audience = AudienceDigest(value: UInt64(seed) &* 0x9E37_79B9_7F4A_7C15)
             var performedOperations: [AudienceCaller.Operation] = []
             for _ in 0..<80 {
@@ -52,15 +52,16 @@ import Testing
 
     /// The version has one range and one broadcast. The reply to the later one of their two results has the
     /// totals: one for the members, one for the broadcasts.
-    @Test(arguments: [true, false]) func `Broadcasts are parts of a version`(isRangeLast: Bool) throws {
+    @Test(arguments: [true, false])
+    func `A version is finished when all its ranges and broadcasts are`(isRangeLast: Bool) throws {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         let audience = AudienceDigest(value: 7)
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
         let channel = AudienceChannel(environment: .sandbox, storage: .none, identifier: identifier)
         try server.setChannel(channel, in: .sandbox, of: audience)
-        var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
-        var admission = history.randomAdmission(Version(timestamp: Self.start / 1_000, sequence: 1))
+        var history = AudienceOperationHistory(seed: 1, nowMilliseconds: Self.startMilliseconds)
+        var admission = history.randomAdmission(Version(timestamp: Self.startMilliseconds / 1_000, sequence: 1))
         (admission.isStart, admission.rangeCount) = (false, 1)
         let granted = try caller.perform(.admit(admission), audience: audience)
         #expect(granted.channels == AudienceChannels(sandbox: channel))
@@ -87,11 +88,13 @@ import Testing
     /// The end belongs to an earlier life, and arrives late. This happens, for example, if the topic is replayed.
     @Test func `An end that is older than the newest start is superseded, also after an update`() throws {
         let caller = try AudienceCaller(try RedisServer())
-        var model = AudienceStoreModel(nowMilliseconds: Self.start)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
         let audience = AudienceDigest(value: 7)
         func verdict(_ event: Event, _ sequence: UInt64) throws -> AudienceVerdict {
-            var history = RecordHistory(seed: 1, nowMilliseconds: Self.start)
-            var admission = history.randomAdmission(Version(timestamp: Self.start / 1_000, sequence: sequence))
+            var history = AudienceOperationHistory(seed: 1, nowMilliseconds: Self.startMilliseconds)
+            var admission = history.randomAdmission(
+                Version(timestamp: Self.startMilliseconds / 1_000, sequence: sequence)
+            )
             (admission.isStart, admission.isEnd, admission.digest) = (event == .start, event == .end, sequence)
             admission.pace = .spaced(0)
             let verdict = try caller.perform(.admit(admission), audience: audience).verdict
@@ -114,9 +117,9 @@ import Testing
         let caller = try AudienceCaller(server, callsPerCommandMax: callsPerCommand)
         try server.loadAudienceScriptsWithSettableTime(caller)
         var pageCount = 0
-        for seed in 0..<max(4, Self.histories / 10) {
+        for seed in 0..<max(4, Self.historyCount / 10) {
             var random = SplitMix64(seed: UInt64(seed * 64 + callsPerCommand))
-            var model = AudienceStoreModel(nowMilliseconds: Self.start)
+            var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
                 // The server expires keys by its own clock, and the test takes too little time for that. In the
@@ -137,6 +140,7 @@ import Testing
         #expect(pageCount > 8)
     }
 
+    /// Expects that the directory and the pages of the server and the model are equal. Returns the number of pages.
     private func expectPages(
         of model: AudienceStoreModel,
         _ caller: AudienceCaller,
@@ -172,8 +176,8 @@ import Testing
     }
 }
 
-/// Random calls about one audience's hash.
-struct RecordHistory {
+/// Random calls about one audience's hash, and random changes of its channels.
+struct AudienceOperationHistory {
     var random: SplitMix64
     var nowMilliseconds: Int64
     private var lastVersion: Version?

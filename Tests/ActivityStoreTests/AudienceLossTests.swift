@@ -12,8 +12,8 @@ import Testing
 @Suite(.serialized, .ownThread) struct AudienceLossTests {
     private let version = Version(timestamp: 1_790_000_000, sequence: 4)
 
-    private func admission() -> AudienceAdmission<[UInt8]> {
-        var history = RecordHistory(seed: 1, nowMilliseconds: 0)
+    private func makeAdmission() -> AudienceAdmission<[UInt8]> {
+        var history = AudienceOperationHistory(seed: 1, nowMilliseconds: 0)
         var admission = history.randomAdmission(version)
         (admission.isEnd, admission.isStart, admission.rangeCount) = (false, false, 2)
         admission.expirationSeconds = Limits.timestampMax
@@ -26,7 +26,8 @@ import Testing
         return counts
     }
 
-    @Test func `Redis is empty in the middle of a round: members come with registrations, totals with the command`()
+    @Test
+    func `After Redis lost its data in a round, registrations bring the members back, and the command the totals`()
         throws
     {
         let server = try RedisServer()
@@ -34,7 +35,7 @@ import Testing
         let entries = AudienceScene.entries(0..<300, at: caller.loop.wallMilliseconds)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         try caller.join(entries)
-        let grant = try #require(try caller.perform(.admit(admission())).grant)
+        let grant = try #require(try caller.perform(.admit(makeAdmission())).grant)
         let firstFinishReply = try caller.perform(
             .finishRange(ranges[0], version: version, makeDeliveredCounts(100), ResponseTimes())
         )
@@ -62,7 +63,7 @@ import Testing
         // the right page.
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
-        #expect(try caller.perform(.admit(admission())).grant == grant)
+        #expect(try caller.perform(.admit(makeAdmission())).grant == grant)
         #expect(try caller.perform(.newestState).newestVersion == version)
         for (range, count) in zip(ranges, [101, 199] as [UInt32]) {
             _ = try caller.perform(.finishRange(range, version: version, makeDeliveredCounts(count), ResponseTimes()))
@@ -82,7 +83,7 @@ import Testing
         let bounds = AudienceScene.bounds(ofDirectory: try caller.perform(.directory(segment: 0)).bytes ?? [])
         let lostBound = bounds[bounds.count / 2]
         let boundAfterLost = bounds[bounds.count / 2 + 1]
-        server.command(bytes: [Array("DEL".utf8), AudienceScene.page(lostBound)])
+        server.command(bytes: [Array("DEL".utf8), AudienceScene.pageKey(lostBound)])
         #expect(try caller.perform(.page(segment: 0, lowerBound: lostBound)).bytes == [])
 
         let isLost = { (entry: MemberEntry<[UInt8]>) in (lostBound..<boundAfterLost).contains(entry.location.position) }

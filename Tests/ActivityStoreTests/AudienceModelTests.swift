@@ -8,9 +8,11 @@ import Testing
 /// Compares the model's pages with a dictionary of members. `AudienceDifferentialTests` compares the server
 /// with the model.
 @Suite struct AudienceModelTests {
+    private static let startMilliseconds: Int64 = 1_760_000_000_000
+
     @Test func `Members are on pages that follow each other, after any number of joins and leaves`() throws {
         var random = SplitMix64(seed: 7)
-        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
         var members: [[UInt8]: [UInt8]] = [:]
         for number in 0..<8_000 {
             model.nowMilliseconds += Int64(random.below(2_000))
@@ -45,9 +47,9 @@ import Testing
         #expect(foundMembers == expected)
     }
 
-    @Test func `Members that are too old to live are dropped when there is no room`() throws {
+    @Test func `Expired members are dropped when there is no room`() throws {
         var random = SplitMix64(seed: 8)
-        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
         for round in 0..<40 {
             // Each pass of this loop adds other members. So only their age can remove the members of earlier passes.
             for member in 0..<60 {
@@ -63,14 +65,14 @@ import Testing
         #expect(AudienceScene.bounds(&model).count <= 4)
     }
 
-    /// The keeper of channels sets the record's expiry when it announces a channel, but not when it withdraws one.
+    /// The keeper of channels renews the expiry when it announces a channel, but not when it withdraws one.
     @Test(arguments: [true, false])
-    func `A record expires 25 hours after its last change, the announcement of a channel included`(isAnnounced: Bool)
+    func `An audience's hash expires 25 hours after its last change or announcement of a channel`(isAnnounced: Bool)
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
         let channel = AudienceChannel(environment: .production, storage: .none, identifier: identifier)
-        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
         func setChannel(_ channel: AudienceChannel?) {
             model.setChannel(channel, in: .production, of: AudienceScene.audience, app: AudienceScene.app)
         }
@@ -89,7 +91,9 @@ import Testing
 
     @Test func `A segment is forgotten 25 hours after its last join, and not before`() {
         var random = SplitMix64(seed: 9)
-        var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
+        var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
+        // The second join comes one second less than an hour after the first, so it does not renew the expiry. The
+        // segment must still live for 25 hours after it.
         for _ in 0..<2 {
             let scene = AudienceScene(random: &random, joining: 1, nowMilliseconds: model.nowMilliseconds)
             _ = model.perform(scene.call(.append(scene.entry)))
@@ -102,7 +106,7 @@ import Testing
     }
 }
 
-/// One entry of a member in segment 0 of one audience.
+/// The audience of the tests: its keys, and entries of its members. All members are in segment 0.
 struct AudienceScene {
     static let app = Array("com.example.match".utf8)
     static let audience = AudienceDigest(value: 0x7D7B_0102_0304_0506)
@@ -161,10 +165,10 @@ struct AudienceScene {
     }
 
     /// The keys of segment 0: its first page and its directory.
-    static let firstPage = page(0)
-    static let directory = key([AudienceStoreKey.directoryLetter])
+    static let firstPageKey = pageKey(0)
+    static let directoryKey = key([AudienceStoreKey.directoryLetter])
 
-    static func page(_ lowerBound: UInt32) -> [UInt8] {
+    static func pageKey(_ lowerBound: UInt32) -> [UInt8] {
         let suffix = AudienceStoreKey.pageSuffix(lowerBound)
         return key(suffix.indices.map { suffix[$0] })
     }

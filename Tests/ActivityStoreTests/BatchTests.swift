@@ -42,23 +42,24 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (2, 1), (63, 1), (64, 1), (65, 2), (128, 2), (129, 3)])
-    func `One command carries as many calls as fit`(calls: Int, commands: Int) throws {
+    func `One command carries as many calls as fit`(callCount: Int, commandCount: Int) throws {
         let (server, caller) = try connectedCaller()
         var model = StoreModel(nowMilliseconds: caller.loop.wallMilliseconds)
         var expected: [StoreCaller.Event] = []
-        for tag in 0..<UInt64(calls) {
+        for tag in 0..<UInt64(callCount) {
             let key = TestKey.activity("\(tag)")
             #expect(caller.store.issue(makeUpdate(5), key: key, tag: tag) == .issued)
             expected.append(.admitted(tag, model.perform(key.call(makeUpdate(5), tag: tag))))
         }
-        #expect(caller.store.outstandingCallCount == calls)
+        #expect(caller.store.outstandingCallCount == callCount)
         #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         #expect(caller.events == expected)
-        #expect(server.callCount(of: "evalsha") == commands)
-        #expect(caller.callCountsPerReply.count == commands && caller.callCountsPerReply.reduce(0, +) == calls)
+        #expect(server.callCount(of: "evalsha") == commandCount)
+        #expect(caller.callCountsPerReply.count == commandCount)
+        #expect(caller.callCountsPerReply.reduce(0, +) == callCount)
         #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
         // Each Redis command reads the clock once for all its calls.
-        #expect(server.callCount(of: "time") == commands)
+        #expect(server.callCount(of: "time") == commandCount)
         caller.store.close()
     }
 
@@ -73,7 +74,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `Other calls in between keep their order`() throws {
+    @Test func `Calls of several kinds keep their order`() throws {
         let (server, caller) = try connectedCaller()
         let key = TestKey.activity("one")
         let register = Operation.register(attributesType: nil, registration: makeToken(1), shownVersion: nil)
@@ -176,12 +177,14 @@ import Testing
         let budgetsLeft = caller.events.map { event in
             if case .replied(_, let reply) = event, reply.verdict == .send { reply.budgetLeft } else { -1 }
         }
+        // `few` has a budget of 15 pushes, and `many` one of 200. The updates of `none` are not sent (-1).
         #expect(budgetsLeft == [14, 199, -1, 13, -1, 198, 197])
         caller.store.close()
     }
 
     @Test func `A fault in one value is an error of that call only`() throws {
         let (server, caller) = try connectedCaller()
+        // No script would write these values of the activities 0, 3, 5 and 6.
         server.command("SET", TestKey.activity("0").text, "")
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
@@ -205,14 +208,14 @@ import Testing
     }
 
     @Test(arguments: [
-        StoredActivity.Flag.hasThrottle, StoredActivity.Flag.hasClaim, StoredActivity.Flag.hasStart,
-        StoredActivity.Flag.hasRetiredToken,
+        StoredActivity.Flag.throttleBit, StoredActivity.Flag.claimBit, StoredActivity.Flag.startBit,
+        StoredActivity.Flag.retiredTokenBit,
     ])
     func `A value without the part that a flag names is a fault`(flag: UInt8) throws {
         try expectFault { value in value[StoredActivity.flagsByteOffset] |= flag }
     }
 
-    @Test func `A value with surplus bytes is a fault, also if audiences do not know of departures`() throws {
+    @Test func `A value with a surplus byte behind its list of audiences is a fault`() throws {
         try expectFault { value in
             let tokenCount = value.count - StoredActivity.tokenByteOffset + StoredActivity.audiencesFlag
             value[StoredActivity.tokenByteCountByteOffset] = UInt8(truncatingIfNeeded: tokenCount)

@@ -14,12 +14,11 @@ import Testing
         try #require(SegmentRange(index: index, rangeCount: 256))
     }
 
-    /// Returns a server on which the first `ranges` ranges are claimed, and a caller. The server counts commands from
-    /// zero.
-    private func callerWithClaims(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
+    /// Returns a server on which the first ranges are claimed, and a caller. The server counts commands from zero.
+    private func callerWithClaims(_ rangeCount: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
-        for index in 0..<ranges {
+        for index in 0..<rangeCount {
             _ = try caller.issue(.claim(range(index), claim: UInt64(index)))
         }
         try caller.runLoopUntilIdle()
@@ -28,19 +27,19 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
-    func `One command carries as many checkpoints as fit`(checkpoints: Int, commands: Int) throws {
-        let (server, caller) = try callerWithClaims(checkpoints)
-        let tags = try (0..<checkpoints)
+    func `One command carries as many checkpoints as fit`(checkpointCount: Int, commandCount: Int) throws {
+        let (server, caller) = try callerWithClaims(checkpointCount)
+        let tags = try (0..<checkpointCount)
             .map { try caller.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
         try caller.runLoopUntilIdle()
         #expect(tags.allSatisfy { caller.replies[$0]?.verdict == .settled })
-        #expect(server.callCount(of: "evalsha") == commands)
-        for index in 0..<checkpoints {
+        #expect(server.callCount(of: "evalsha") == commandCount)
+        for index in 0..<checkpointCount {
             #expect(try caller.perform(.claim(range(index), claim: 1)).bytes == [UInt8(index)])
         }
     }
 
-    @Test func `Each checkpoint is separately recorded, another worker's, or lost`() throws {
+    @Test func `Each checkpoint of a Redis command gets its own verdict`() throws {
         let (_, caller) = try callerWithClaims(3)
         let ownTag = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
         let claimedByAnotherTag = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
@@ -55,7 +54,7 @@ import Testing
         #expect(try caller.perform(.claim(range(4), claim: 1)).bytes == [])
     }
 
-    @Test func `Another audience, more bytes and another call begin a command`() throws {
+    @Test func `Another audience, too many bytes, or a call of another kind begins a new command`() throws {
         let (server, caller) = try callerWithClaims(8)
         let longText = [UInt8](repeating: 7, count: AudienceLimits.checkpointBytesMax)
         #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.otherAudience).verdict == .progress)

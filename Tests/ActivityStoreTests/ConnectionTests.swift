@@ -206,6 +206,7 @@ import Testing
         let forgottenCallCount = caller.events.count {
             if case .failed(_, .admit, .noScript) = $0 { true } else { false }
         }
+        // The calls 1,001 to 1,999 were issued after the scripts had been flushed.
         #expect(forgottenCallCount == 999)
         #expect(caller.store.isReady && getsReply(caller))
         // If the server loses the scripts a second time on one connection, the call fails, and the connection is
@@ -238,7 +239,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A killed client comes back`() throws {
+    @Test func `A caller whose connection Redis has closed connects again`() throws {
         let server = try RedisServer()
         let caller = try StoreCaller(server.unixURL)
         #expect(caller.runLoopUntilReady())

@@ -19,12 +19,12 @@ import Testing
     static let historiesPerSet = 1_000
     /// The number of histories; `CAUSEWAY_DIFFERENTIAL_HISTORIES` changes it. A million take some minutes in a release
     /// build.
-    static let histories =
+    static let historyCount =
         ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerSet
 
     @Test func `Replies and hashes are equal to the model's`() throws {
         let comparison = try DifferentialRunner()
-        let setCount = (Self.histories + Self.historiesPerSet - 1) / Self.historiesPerSet
+        let setCount = (Self.historyCount + Self.historiesPerSet - 1) / Self.historiesPerSet
         for set in 0..<setCount {
             // In each set with an odd number, all histories use the same clock and the same two paces. One Redis
             // command has room for only `pacesMax` different paces. So in these sets many calls share one command, like
@@ -42,9 +42,9 @@ import Testing
         #expect(comparison.commandCount < comparison.callCount * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
         #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
-        let histories = setCount * Self.historiesPerSet
+        let performedHistoryCount = setCount * Self.historiesPerSet
         print(
-            "\(histories) histories, \(comparison.callCount) calls in \(comparison.commandCount) commands: no difference"
+            "\(performedHistoryCount) histories, \(comparison.callCount) calls in \(comparison.commandCount) commands: no difference"
         )
     }
 }
@@ -157,7 +157,7 @@ private final class DifferentialRunner {
         }
         let expiry = server.hash("expiry")
         for (index, key) in keys.enumerated() {
-            let storedFields = readNextState()
+            let storedFields = readNextStoredFields()
             let expected: [String: [UInt8]]
             let expectedExpiryMilliseconds: Int64?
             switch key.kind {
@@ -198,7 +198,7 @@ private final class DifferentialRunner {
 
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    private func readNextState() -> [String: [UInt8]] {
+    private func readNextStoredFields() -> [String: [UInt8]] {
         var rawReply: UnsafeMutableRawPointer?
         guard redisGetReply(context, &rawReply) == REDIS_OK, let rawReply else { return [:] }
         defer { freeReplyObject(rawReply) }

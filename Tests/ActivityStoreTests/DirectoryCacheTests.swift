@@ -15,7 +15,7 @@ import Testing
         Array(tag.utf8).withUnsafeBytes { cache.pageBounds(of: position, hashTag: $0) }
     }
 
-    @Test func `The page of a position, and the first page of an unknown segment`() {
+    @Test func `The cache finds the page of a position, and for an unknown segment the first page`() {
         var cache = PageDirectoryCache()
         #expect(store([0, 10, 20], of: "a", into: &cache))
         #expect(pageBounds(of: 9, "a", in: cache) == PageBounds(lowerBound: 0, nextLowerBound: 10))
@@ -28,7 +28,7 @@ import Testing
         #expect(pageBounds(of: 10, "a", in: cache) == PageBounds(lowerBound: 0, nextLowerBound: 0))
     }
 
-    @Test func `With more pages than it may remember, it starts again with the last segment`() {
+    @Test func `A full cache forgets all segments except the last one`() {
         var cache = PageDirectoryCache()
         let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
         let fittingDirectoryCount = PageDirectoryCache.boundsMax / bounds.count

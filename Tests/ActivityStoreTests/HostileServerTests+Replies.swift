@@ -1,5 +1,8 @@
 /// Replies that a server sends in these tests.
 extension HostileServerTests {
+    /// The number of a permitted push, packed as in ``makeSendReply``, without the activity's value.
+    static let packedPush = ":111264530448426\r\n"
+
     /// Returns an activity's value as a bulk string of RESP. All bytes are below 128, so that it can be written as a
     /// text.
     static func makeValue(kind: String, registeredAt: String, token: String) -> String {

@@ -47,10 +47,10 @@ import Testing
         "$6\r\nwait-1\r\n", "$24\r\nwait99999999999999999999\r\n",
         makeSendReply(timestamp: 10_000_000_000), makeSendReply(timestamp: -1), makeSendReply(priority: 0),
         makeSendReply(budget: 10_001),
-        "*1\r\n:111264530448426\r\n", ":111264530448426\r\n", "*2\r\n:111264530448426\r\n:1\r\n",
+        "*1\r\n\(packedPush)", packedPush, "*2\r\n\(packedPush):1\r\n",
         makeShortSendReply(clock: ":-1\r\n"), makeShortSendReply(clock: "$1\r\n1\r\n"),
         String(makeShortSendReply().dropFirst("*2\r\n".count)),
-        "*2\r\n:111264530448426\r\n$-1\r\n", "*2\r\n:111264530448426\r\n$4\r\nsend\r\n",
+        "*2\r\n\(packedPush)$-1\r\n", "*2\r\n\(packedPush)$4\r\nsend\r\n",
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {
@@ -147,7 +147,7 @@ import Testing
     func `An error instead of a batch's replies is an error of each call`(
         reply: String,
         code: RedisError.Code,
-        ends: Bool
+        isLost: Bool
     ) throws {
         let (caller, fake) = try connectedCaller()
         for tag in 1...3 as ClosedRange<UInt64> {
@@ -157,7 +157,7 @@ import Testing
         fake.send("\(reply)\r\n:1\r\n")
         #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let failures = (1...3 as ClosedRange<UInt64>).map { StoreCaller.Event.failed($0, .admit, code) }
-        #expect(caller.events == failures + (ends ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
+        #expect(caller.events == failures + (isLost ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
         caller.store.close()
     }
 
@@ -179,7 +179,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `Replies of one byte an iteration are read`() throws {
+    @Test func `A reply that arrives byte by byte is read`() throws {
         let (caller, fake) = try connectedCaller()
         fake.sendsByteByByte = true
         fake.makeReply = { $0 == "EVALSHA" ? Self.makeSendReply() : nil }
@@ -257,7 +257,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A pause of the caller itself is not the server's fault`() throws {
+    @Test func `A reply that arrives in time counts even if the lane reads it after the deadline`() throws {
         let (caller, fake) = try connectedCaller(deadlineMilliseconds: 2_000)
         fake.makeReply = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
@@ -300,7 +300,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A server that always forgets the scripts is not asked forever`() throws {
+    @Test func `A server that forgets the scripts twice loses the connection`() throws {
         let (caller, fake) = try connectedCaller()
         fake.makeReply = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.defaultReply($0) }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
@@ -388,7 +388,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `The pause grows to its limit and starts over`() {
+    @Test func `The pause before a reconnection grows to its limit, and a reset makes it short again`() {
         var reconnectPause = ReconnectPause()
         var longestPause: Int64 = 0
         for _ in 0..<2_000 { longestPause = max(longestPause, reconnectPause.nextPauseMilliseconds()) }

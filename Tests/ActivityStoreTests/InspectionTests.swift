@@ -136,9 +136,8 @@ import Testing
         #expect(device.remainingStartBudget(pace.budget, nowMilliseconds: Self.nowMilliseconds).remainingDrawCount == 2)
     }
 
-    /// A value that is cut off anywhere, or has a byte that cannot be right, is refused with the name of the wrong
-    /// part.
-    @Test func `A foreign value is refused, with the wrong part`() throws {
+    /// The value is cut off anywhere, or has a byte that cannot be right.
+    @Test func `A damaged value is refused with the name of the damaged part`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.nowMilliseconds)
         #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
         let register = Operation.register(

@@ -9,6 +9,7 @@ import Testing
 
 /// Tests the timetable of lifetimes on a real server, and compares it with the model. (R34)
 @Suite(.serialized, .ownThread) struct LifetimeTests {
+    // A duration in milliseconds, and the UNIX time in milliseconds at which the tests begin.
     private static let hour: Int64 = 3_600_000
     private static let start: Int64 = 1_790_000_000_000
 
@@ -50,27 +51,32 @@ import Testing
         let keys = (0..<40).map { TestKey.activity("activity-\($0)") }
         var postponedKeys: Set<String> = []
         for _ in 0..<4_000 {
-            let at = Self.start + Int64(random.below(6))
+            let beganAt = Self.start + Int64(random.below(6))
             let lifetime = Int64(random.pick([5_000, 28_200_000]))
             let keptCommand = random.below(2) == 0 ? nil : Self.randomCommandKeptForRestart(&random)
             let call: Operation =
                 switch random.below(12) {
-                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganAtMilliseconds: at))
+                case 0:
+                    .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganAtMilliseconds: beganAt))
                 case 1, 2, 3:
                     .reportLifetimeEvent(
-                        .ended(beganAtMilliseconds: at, restartAtMilliseconds: random.pick([0, Self.start + 3]))
+                        .ended(beganAtMilliseconds: beganAt, restartAtMilliseconds: random.pick([0, Self.start + 3]))
                     )
                 case 4, 5:
                     .reportLifetimeEvent(
-                        .began(atMilliseconds: at, lifetimeMilliseconds: lifetime),
+                        .began(atMilliseconds: beganAt, lifetimeMilliseconds: lifetime),
                         keeping: keptCommand
                     )
                 case 6:
-                    .checkLifetime(beganAtMilliseconds: at, stateVersion: keptCommand?.version, leaseMilliseconds: 0)
+                    .checkLifetime(
+                        beganAtMilliseconds: beganAt,
+                        stateVersion: keptCommand?.version,
+                        leaseMilliseconds: 0
+                    )
                 case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: keptCommand)
                 default:
                     .reportLifetimeEvent(
-                        .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime),
+                        .alive(atMilliseconds: beganAt, lifetimeMilliseconds: lifetime),
                         keeping: keptCommand
                     )
                 }
@@ -107,7 +113,7 @@ import Testing
     private static func randomCommandKeptForRestart(_ random: inout SplitMix64) -> CommandKeptForRestart<[UInt8]> {
         CommandKeptForRestart(
             isStart: random.below(2) == 0,
-            version: Version(timestamp: 1_790_000_000 + Int64(random.below(3)), sequence: UInt64(random.below(3))),
+            version: Version(timestamp: start / 1_000 + Int64(random.below(3)), sequence: UInt64(random.below(3))),
             record: (0...random.below(40)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
         )
     }
@@ -121,7 +127,7 @@ import Testing
         func makeCommand(_ isStart: Bool, _ second: Int64) -> CommandKeptForRestart<[UInt8]> {
             CommandKeptForRestart(
                 isStart: isStart,
-                version: Version(timestamp: 1_790_000_000 + second, sequence: 0),
+                version: Version(timestamp: Self.start / 1_000 + second, sequence: 0),
                 record: [UInt8(second)]
             )
         }
@@ -149,7 +155,7 @@ import Testing
         // A start that lacks the newest state is `superseded` when it is checked. The life is due at once, so the
         // keeper makes another start.
         func checkLifetime(_ second: Int64) -> StoreVerdict {
-            let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
+            let state = Version(timestamp: Self.start / 1_000 + second, sequence: 0)
             return
                 comparison.perform(
                     .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: state, leaseMilliseconds: 9)
@@ -157,8 +163,8 @@ import Testing
                 .verdict
         }
         #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
-        // The time of this start is the time of the restart for which the life waits. So the kept commands stay. A
-        // start with another time begins a life without them.
+        // The life waits for a restart at this start's time. So the kept commands stay. A start with another time
+        // begins a life without them.
         reportEvent(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), makeCommand(true, 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
         #expect(checkLifetime(7) == .retry)
@@ -187,14 +193,18 @@ import Testing
             later
         )
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
-        func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
+        func claim(leaseMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.timetableCount)
                 .flatMap { number in
-                    try shared.claimDue(LifetimeKey.timetableKey(number), lease: lease, ageMax: ageMax)
+                    try shared.claimDue(
+                        LifetimeKey.timetableKey(number),
+                        leaseMilliseconds: leaseMilliseconds,
+                        ageMillisecondsMax: ageMillisecondsMax
+                    )
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
         }
-        #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start) 1"])
+        #expect(try claim(leaseMilliseconds: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
             comparison.perform(
                 .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: 0),
@@ -203,12 +213,12 @@ import Testing
             .verdict
                 == .retry
         )
-        #expect(try claim(lease: 60_000) == ["\(due.text) b \(Self.start) 2"])
-        #expect(try claim(lease: 60_000) == [])
+        #expect(try claim(leaseMilliseconds: 60_000) == ["\(due.text) b \(Self.start) 2"])
+        #expect(try claim(leaseMilliseconds: 60_000) == [])
         comparison.perform(.reportLifetimeEvent(.removed), due)
         comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
-        #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
-        #expect(try claim(lease: 0, ageMax: Self.hour) == [])
+        #expect(try claim(leaseMilliseconds: 0) == ["\(due.text) b \(Self.start + 1) 1"])
+        #expect(try claim(leaseMilliseconds: 0, ageMillisecondsMax: Self.hour) == [])
         let names = (0..<LifetimeKey.timetableCount)
             .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
@@ -271,7 +281,7 @@ import Testing
     }
 
     private static func makeCommandKeptForRestart(isStart: Bool) -> CommandKeptForRestart<[UInt8]> {
-        CommandKeptForRestart(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
+        CommandKeptForRestart(isStart: isStart, version: Version(timestamp: start / 1_000, sequence: 0), record: [1])
     }
 
     /// The command that ends the activity may be in the deferred topic for hours. Each time a worker reads this
@@ -290,18 +300,18 @@ import Testing
                         + shared.claimDue(key).count
                 }
         }
-        func checkLifetime(lease: Int64) -> StoreVerdict {
+        func checkLifetime(leaseMilliseconds: Int64) -> StoreVerdict {
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: lease)
+                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: leaseMilliseconds)
             )
             .verdict
         }
         comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         #expect(try claimDueCount() == 1)
-        #expect(checkLifetime(lease: 60_000) == .retry)
+        #expect(checkLifetime(leaseMilliseconds: 60_000) == .retry)
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
-            #expect(checkLifetime(lease: 0) == .retry)
+            #expect(checkLifetime(leaseMilliseconds: 0) == .retry)
             comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
@@ -309,7 +319,7 @@ import Testing
         #expect(try claimDueCount() == 0, "the other end is lost, or was settled")
     }
 
-    @Test func `An activity's key tells its app and its name`() {
+    @Test func `An activity's key contains the app and the activity's id`() {
         for name in ["a=b}", "phone-7-RideAttributes-0", "0b6c3c2e-7c2d-4a86-9a53-0d6b5f0c7f11"] {
             let key = ActivityKey.key(app: Array("com.example.ride".utf8), activity: Array(name.utf8))
             let subject = LifetimeKey.subject(ofActivityKey: key)
@@ -324,8 +334,16 @@ import Testing
 
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
-    fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
+    fileprivate func claimDue(_ key: [UInt8], leaseMilliseconds: Int64 = 0, ageMillisecondsMax: Int64 = .max) throws
+        -> [Claim]
+    {
         let names = try readDueEntries(key, from: 0, entriesMax: 9).entries.map(\.name)
-        return try claimEntries(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
+        return try claimEntries(
+            key,
+            names,
+            leaseMilliseconds: leaseMilliseconds,
+            ageMillisecondsMax: ageMillisecondsMax
+        )
+        .claims
     }
 }

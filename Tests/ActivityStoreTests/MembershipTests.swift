@@ -143,7 +143,7 @@ import Testing
         #expect(comparison.verdict(makeCommand(.update, 100)) == .noToken)
     }
 
-    @Test func `A member's state is never unchanged`() throws {
+    @Test func `A member's update is sent even if APNs has accepted the same state before`() throws {
         let comparison = try ScriptComparison()
         comparison.perform(makeRegistration(in: encodeAudiences(1)))
         for timestamp in Int64(100)...102 {
@@ -158,7 +158,7 @@ import Testing
         #expect(comparison.verdict(makeCommand(.update, 104)) == .unchanged)
     }
 
-    @Test func `An accepted end leaves, and its registration brings nothing back`() throws {
+    @Test func `After an accepted end, the activity is in no audience, and its old registration joins none`() throws {
         let comparison = try ScriptComparison()
         comparison.perform(makeRegistration(in: encodeAudiences(1)))
         #expect(comparison.verdict(makeCommand(.update, 100)) == .send)
@@ -174,7 +174,8 @@ import Testing
         #expect(comparison.verdict(makeCommand(.end, 102)) == .duplicate)
     }
 
-    @Test func `A dead token leaves, with a version that nobody has`() throws {
+    /// A push of an audience has no version of the activity. So the retirement has the version 0.
+    @Test func `An activity whose token an audience's push found dead leaves its audiences`() throws {
         let comparison = try ScriptComparison()
         comparison.perform(makeRegistration(in: encodeAudiences(1, 2)))
         let noVersion = Version(timestamp: 0, sequence: 0)

@@ -9,11 +9,11 @@ import Testing
 /// The scripts' rules about time: spacing, the budget of pushes with priority 10, an activity's life, a
 /// device's starts.
 @Suite(.serialized, .ownThread) struct PaceTests {
-    private static let noon: Int64 = 1_760_000_400_000
-    private static let hour: Int64 = 3_600_000
+    private static let startMilliseconds: Int64 = 1_760_000_400_000
+    private static let hourMilliseconds: Int64 = 3_600_000
 
     private func makeComparison(_ key: TestKey = .activity("match-17")) throws -> ScriptComparison {
-        try ScriptComparison(key, nowMilliseconds: Self.noon)
+        try ScriptComparison(key, nowMilliseconds: Self.startMilliseconds)
     }
 
     /// The usual budget has three pushes and gains one every ten seconds. The budget for frequent updates has
@@ -121,7 +121,7 @@ import Testing
         var hashAfter = comparison.server.hash(comparison.key.text)
         #expect(hashAfter.removeValue(forKey: "l") != nil && hashBefore["l"] == nil)
         // The value has a flag that says that it has a 429. The test removes this flag before the comparison.
-        hashAfter["r"]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.hasThrottle
+        hashAfter["r"]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.throttleBit
         #expect(hashAfter == hashBefore)
         // A 429 of an unknown activity stores nothing.
         comparison.settle(makeThrottle(100, spacing: 0), .activity("other"))
@@ -145,7 +145,7 @@ import Testing
         #expect(lateReply.verdict == .send && lateReply.priority == 5 && lateReply.isDemoted)
     }
 
-    @Test func `Priority 5 draws nothing, and reports what is left`() throws {
+    @Test func `A push of priority 5 draws nothing, and its reply says what is left`() throws {
         let comparison = try makeComparison()
         #expect(comparison.perform(makeCommand(100, high: true, token: token)).budgetLeft == 2)
         for timestamp in 101...110 as ClosedRange<UInt64> {
@@ -163,11 +163,11 @@ import Testing
         #expect(comparison.perform(makeCommand(103, high: true, reserve: true)).isDemoted)
         comparison.advanceClock(1)
         #expect(comparison.perform(makeCommand(104, high: true, reserve: true)).priority == 10)
-        comparison.advanceClock(Self.hour)
+        comparison.advanceClock(Self.hourMilliseconds)
         #expect(comparison.perform(makeCommand(105, high: true)).budgetLeft == 2)
     }
 
-    @Test func `Frequent updates have a larger bucket, and the stored number stays the same when they are switched`()
+    @Test func `Frequent updates have a larger bucket, and a switch between the two buckets keeps the stored number`()
         throws
     {
         let comparison = try makeComparison()
@@ -243,7 +243,7 @@ import Testing
             #expect(comparison.verdict(makeRegistration(allowsFrequentUpdates: false)) == .registered)
         }
         // Redis counts whole seconds: the second in which the eight hours end still belongs to the life.
-        comparison.advanceClock(8 * Self.hour)
+        comparison.advanceClock(8 * Self.hourMilliseconds)
         #expect(comparison.verdict(makeCommand(101, token: token)) == .send)
         comparison.advanceClock(1_000)
         #expect(comparison.verdict(makeCommand(102)) == .activityOver)
@@ -261,7 +261,7 @@ import Testing
 
     // MARK: - Starts of a device
 
-    @Test func `A look-up of the address draws a start, for all attributes types, and the draw may be returned`() throws
+    @Test func `Look-ups of start tokens share one budget for all attributes types, and draws may be refunded`() throws
     {
         let comparison = try makeComparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 2, reserved: 0)
@@ -299,7 +299,7 @@ import Testing
     }
 
     /// This test runs only the model. `DifferentialTests` compares the scripts with the model.
-    @Test func `Draws may be returned in any order, and the bucket is never fuller than without them`() {
+    @Test func `Refunds in any order never make the bucket fuller than the kept draws allow`() {
         var random = SplitMix64(seed: 7)
         for _ in 0..<20_000 {
             let intervalMilliseconds = Int64(1 + random.below(50))
@@ -335,7 +335,7 @@ import Testing
         }
     }
 
-    @Test func `A return gives back neither what was refilled since, nor what others have returned`() throws {
+    @Test func `A refund gives back neither what was refilled since, nor what another refund gave back`() throws {
         let comparison = try makeComparison(.device("phone"))
         let budget = Policy.Bucket.filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 0)
         func takeStartToken() -> OwnedReply {

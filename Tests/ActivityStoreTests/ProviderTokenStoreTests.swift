@@ -16,15 +16,15 @@ import Testing
 
     @Test func `A value that one worker writes is read by another`() throws {
         let server = try RedisServer()
-        let (one, other) = (try tokenStore(server), try tokenStore(server))
-        #expect(try other.readToken(name) == nil)
+        let (writer, reader) = (try tokenStore(server), try tokenStore(server))
+        #expect(try reader.readToken(name) == nil)
         // The values are encrypted, so they may hold any bytes.
         let text: [UInt8] = [0, 255, 13, 10, 0x24]
-        try one.writeToken(name, text: text, timeToLiveMilliseconds: 100_000)
-        let entry = try #require(try other.readToken(name))
+        try writer.writeToken(name, text: text, timeToLiveMilliseconds: 100_000)
+        let entry = try #require(try reader.readToken(name))
         #expect(entry.text == text)
         #expect((90_000...100_000).contains(entry.remainingMilliseconds))
-        #expect(try other.readToken("TEAM123456/KEY7654321") == nil)
+        #expect(try reader.readToken("TEAM123456/KEY7654321") == nil)
     }
 
     @Test func `An expired value is deleted`() throws {
@@ -39,7 +39,10 @@ import Testing
         let stores = try (0..<8).map { _ in try tokenStore(server) }
         let acquiredLeases = try stores.map { try $0.acquireLease(name, leaseMilliseconds: 60_000) }
         #expect(acquiredLeases == [true] + Array(repeating: false, count: 7))
-        #expect(try stores[1].acquireLease("TEAM123456/KEY7654321", leaseMilliseconds: 60_000), "of each key its own")
+        #expect(
+            try stores[1].acquireLease("TEAM123456/KEY7654321", leaseMilliseconds: 60_000),
+            "each key has its own lease"
+        )
     }
 
     @Test func `A server that was away is found again`() throws {

@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test func `A version with more than ten digits is not stored, and no text of one`() {
+    @Test func `A version whose timestamp has more than ten digits cannot be stored, and its text is invalid`() {
         #expect(!Version.at(10_000_000_000).isStorable && !Version.at(-1).isStorable && Version.at(0).isStorable)
         for text in [
             "17000000000000000000000000000", "17000000009999999999999999999x", "170000000099999999999999999999",

@@ -45,7 +45,8 @@ import Testing
         )
     }
 
-    private func hold(_ bytes: Int, of key: TestKey) throws {
+    /// Lets Redis hold a command of this length for an activity without a token.
+    private func hold(byteCount: Int, of key: TestKey) throws {
         let update = Operation.command(
             event: .update,
             version: .at(5),
@@ -53,7 +54,7 @@ import Testing
             spacingMilliseconds: 0,
             registration: nil
         )
-        let command = [UInt8](repeating: 0x41, count: bytes)
+        let command = [UInt8](repeating: 0x41, count: byteCount)
         #expect(caller.store.issue(update, key: key, tag: 0) == .issued)
         #expect(
             caller.store.issue(.hold(attributesType: nil, version: .at(5), command: command), key: key, tag: 0)
@@ -73,14 +74,14 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
-    mutating func `One command carries as many registrations as fit`(calls: Int, commands: Int) throws {
-        let registrations = (0..<calls)
+    mutating func `One command carries as many registrations as fit`(callCount: Int, commandCount: Int) throws {
+        let registrations = (0..<callCount)
             .map { (key: TestKey.activity("\($0)"), operation: makeRegistration(in: [1, 2])) }
         perform(registrations)
         let expected = registrations.enumerated()
             .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
         #expect(caller.events == expected)
-        #expect(server.callCount(of: "evalsha") == commands)
+        #expect(server.callCount(of: "evalsha") == commandCount)
         caller.store.close()
     }
 
@@ -105,6 +106,7 @@ import Testing
     }
 
     @Test mutating func `A fault in one value is an error of that registration only`() throws {
+        // No script would write these values of the activities 0, 3, 5 and 6.
         server.command("SET", TestKey.activity("0").text, "")
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
@@ -131,7 +133,7 @@ import Testing
 
     @Test func `A held command without room in the reply is asked for again, and stays held`() throws {
         for (index, length) in [StoreLimits.heldCommandBytesMax, 70_000, 61_000, 10].enumerated() {
-            try hold(length, of: .activity("\(index)"))
+            try hold(byteCount: length, of: .activity("\(index)"))
         }
         func readCommandLengths(_ indices: [Int]) -> [Int?] {
             perform(indices.map { (key: .activity("\($0)"), operation: makeRegistration()) })
@@ -149,7 +151,7 @@ import Testing
     }
 
     @Test func `Tokens that came with commands are registered one by one, so the held command has room`() throws {
-        for index in 0..<2 { try hold(StoreLimits.heldCommandBytesMax, of: .activity("\(index)")) }
+        for index in 0..<2 { try hold(byteCount: StoreLimits.heldCommandBytesMax, of: .activity("\(index)")) }
         server.command("CONFIG", "RESETSTAT")
         perform((0..<2).map { (key: .activity("\($0)"), operation: makeRegistration(source: .command)) })
         for event in caller.events {

@@ -126,7 +126,7 @@ import Testing
         #expect(try verdictAfterFailover(pair) == .send)
     }
 
-    @Test func `A held state is acknowledged, too`() throws {
+    @Test func `A held state that a replica has acknowledged survives a failover`() throws {
         let pair = try makePair(replicas: 1)
         let hold = Operation.hold(attributesType: nil, version: .at(1_700_000_001), command: Array("{}".utf8))
         #expect(performUntilReplied(update, tag: 1, pair.caller)?.verdict == .noToken)
@@ -162,7 +162,7 @@ import Testing
     }
 
     /// The replica is connected but frozen. A call that needs no replica waits at most for the WAIT in progress.
-    @Test func `Other calls go on while a replica is frozen, and after ten seconds all do`() throws {
+    @Test func `While a replica is frozen, only calls that need it wait, and after ten seconds none waits`() throws {
         let pair = try makePair(replicas: 1)
         pair.replica.suspend()
         let beganAtMilliseconds = pair.caller.loop.nowMilliseconds
@@ -258,7 +258,7 @@ import Testing
 
     /// A confirmation needs no replicas. But it is sent in one command with a registration that needs them, so the
     /// common reply waits for the replicas.
-    @Test func `A call that is sent with a registration is withheld with it`() throws {
+    @Test func `A call in one command with a registration waits for the replicas, too`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         let caller = try connectedCaller(fake, loop)
@@ -298,7 +298,9 @@ import Testing
         private var watch = ReplicaWatch()
         var nowMilliseconds: Int64 = 0
 
+        /// Whether the lane may issue a call that needs replicas.
         var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: nowMilliseconds) }
+        /// Tells the watch that a call was issued. Returns whether the reply is withheld until replicas acknowledge.
         func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func handleWaitReply(areEnough: Bool) -> ReplicaWatch.Change? {

@@ -133,7 +133,7 @@ extension ScriptTests {
         #expect(releaseHeldStart(after: Operation.heldStart(type, "gone", version(201))) == nil)
         settle("a", 100)
         settle("b", 101)
-        #expect(releaseHeldStart() == "a at 101", "neither was it")
+        #expect(releaseHeldStart() == "a at 101", "a settlement of another version removes nothing")
         settle("a", 101)
         #expect(releaseHeldStart() == "b at 102")
         settle("b", 102)

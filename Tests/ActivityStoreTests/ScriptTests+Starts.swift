@@ -89,23 +89,25 @@ extension ScriptTests {
     }
 
     @Test(arguments: [true, false])
-    func `Accepted overrides the unknown of another record of the same start`(unknownFirst: Bool) throws {
+    func `If one record of a start is accepted and another is unknown, the start is accepted`(isUnknownFirst: Bool)
+        throws
+    {
         let comparison = try ScriptComparison()
         #expect(comparison.perform(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        if unknownFirst { comparison.settle(unknownSettlement(100)) }
+        if isUnknownFirst { comparison.settle(unknownSettlement(100)) }
         // The verdict for the start's first record was lost, so this record is admitted again. The `unknown` of the
         // second record must not stop it.
         #expect(comparison.perform(start(100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100, digest: 7))
-        if !unknownFirst { comparison.settle(unknownSettlement(100)) }
+        if !isUnknownFirst { comparison.settle(unknownSettlement(100)) }
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         // The accepted start shows the same state, so the update must not be sent.
         #expect(comparison.verdict(makeRegistration("aa")) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 7)) == .unchanged)
     }
 
-    @Test func `A start after a newer update still starts the activity`() throws {
+    @Test func `A start that arrives after a newer update still starts the activity`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 105)) == .noToken)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)

@@ -56,8 +56,8 @@ extension ScriptTests {
 
     /// Redis was emptied, so it has lost the timestamps that it had raised. (R25)
     @Test func `After a registration is read again, the next timestamp is later than the present second`() throws {
-        let present: Int64 = 1_700_000_000
-        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
+        let presentSeconds: Int64 = 1_700_000_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         let repeatedRegistration = Operation.register(
             token("aa", at: 50),
             allowsFrequentUpdates: nil,
@@ -66,11 +66,11 @@ extension ScriptTests {
             audiences: nil
         )
         #expect(comparison.verdict(repeatedRegistration) == .registered)
-        #expect(comparison.perform(command(.update, 100, digest: 1)).timestamp == present + 1)
+        #expect(comparison.perform(command(.update, 100, digest: 1)).timestamp == presentSeconds + 1)
         // If the registration is read again later, the next timestamp is again above the present second.
         comparison.advanceClock(10_000)
         #expect(comparison.verdict(repeatedRegistration) == .registered)
-        #expect(comparison.perform(command(.update, present + 5, digest: 2)).timestamp == present + 11)
+        #expect(comparison.perform(command(.update, presentSeconds + 5, digest: 2)).timestamp == presentSeconds + 11)
     }
 
     /// Redis was emptied, and the app sends no registrations. So Redis learns the token again from a command that is
@@ -79,33 +79,33 @@ extension ScriptTests {
     /// - Parameter isHeldBefore: whether Redis had held the command before, because it had no token.
     @Test(arguments: [false, true])
     func `After a command is read again with its token, the timestamp is later, too`(isHeldBefore: Bool) throws {
-        let present: Int64 = 1_700_000_000
-        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
+        let presentSeconds: Int64 = 1_700_000_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         if isHeldBefore {
             #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
             #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         }
-        #expect(comparison.perform(reread(100)).timestamp == present + 1)
+        #expect(comparison.perform(reread(100)).timestamp == presentSeconds + 1)
         // The reply to the command was lost, so the command is repeated.
-        #expect(comparison.perform(reread(100)).timestamp == present + 1)
+        #expect(comparison.perform(reread(100)).timestamp == presentSeconds + 1)
         comparison.settle(acceptedSettlement(100))
-        #expect(comparison.perform(command(.update, 101, digest: 3)).timestamp == present + 2)
+        #expect(comparison.perform(command(.update, 101, digest: 3)).timestamp == presentSeconds + 2)
         // Redis still has a token, so it has not lost the activity's sent timestamps. It does not raise this command's
         // timestamp to the present second.
         comparison.advanceClock(10_000)
-        #expect(comparison.perform(reread(present + 5, bringing: "bb")).timestamp == present + 5)
+        #expect(comparison.perform(reread(presentSeconds + 5, bringing: "bb")).timestamp == presentSeconds + 5)
     }
 
     /// The command is superseded, but its token is the first that the emptied Redis learns.
     @Test func `A superseded command that is read again with its token raises the next timestamp`()
         throws
     {
-        let present: Int64 = 1_700_000_000
-        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
+        let presentSeconds: Int64 = 1_700_000_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         #expect(comparison.verdict(command(.update, 200, digest: 1)) == .noToken)
         #expect(comparison.verdict(reread(100)) == .superseded)
-        #expect(comparison.perform(command(.update, 200, digest: 1)).timestamp == present + 1)
-        #expect(comparison.perform(command(.update, 201, digest: 2)).timestamp == present + 2)
+        #expect(comparison.perform(command(.update, 200, digest: 1)).timestamp == presentSeconds + 1)
+        #expect(comparison.perform(command(.update, 201, digest: 2)).timestamp == presentSeconds + 2)
     }
 
     private func reread(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
@@ -127,8 +127,8 @@ extension ScriptTests {
     /// Redis was emptied. Then a command came before the registration was read again, so Redis held the
     /// command.
     @Test func `A command held before a registration is read again gets a later timestamp, too`() throws {
-        let present: Int64 = 1_700_000_000
-        let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
+        let presentSeconds: Int64 = 1_700_000_000
+        let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
         #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         let repeatedRegistration = Operation.register(
@@ -139,7 +139,7 @@ extension ScriptTests {
             audiences: nil
         )
         #expect(comparison.perform(repeatedRegistration).heldCommand == [1])
-        #expect(comparison.perform(command(.update, 100, digest: 1)).timestamp == present + 1)
+        #expect(comparison.perform(command(.update, 100, digest: 1)).timestamp == presentSeconds + 1)
     }
 
     @Test func `The same digits in another environment are another token`() throws {
@@ -167,7 +167,7 @@ extension ScriptTests {
     }
 
     /// The activity's value has all parts that the name of this test lists.
-    @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
+    @Test func `A dead token's fingerprint is stored together with a start, a 429 and a held command`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(start(100)) == .send)
         comparison.settle(acceptedSettlement(100))
@@ -219,12 +219,12 @@ extension ScriptTests {
         #expect(comparison.verdict(repeatedRegistration) == .stale)
         #expect(comparison.perform(makeTokenLookup("bb", at: 4_000)).registration == token("bb", at: 4_000))
         #expect(comparison.perform(makeTokenLookup("aa", at: 5_000)).registration == token("bb", at: 4_000))
-        let registrationReply = Operation.register(
+        let laterRegistration = Operation.register(
             attributesType: "T",
             registration: token("aa", at: 6_000),
             shownVersion: nil
         )
-        #expect(comparison.verdict(registrationReply) == .registered)
+        #expect(comparison.verdict(laterRegistration) == .registered)
         #expect(comparison.perform(makeTokenLookup("aa", at: 7_000)).registration == token("aa", at: 6_000))
     }
 }

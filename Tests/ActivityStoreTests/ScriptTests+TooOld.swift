@@ -34,6 +34,6 @@ extension ScriptTests {
             "the token that it brought counts"
         )
         comparison.settle(acceptedSettlement(99))
-        #expect(comparison.verdict(oldCommand(event, 103)) == .send, "and is sent where something is known")
+        #expect(comparison.verdict(oldCommand(event, 103)) == .send, "now Redis knows a version")
     }
 }

@@ -90,7 +90,7 @@ import Testing
         #expect(comparison.verdict(command(.update, 105, digest: 2)) == .send)
     }
 
-    @Test func `Redis first says wait, then send, and an assigned timestamp stays valid during the wait`() throws {
+    @Test func `A newer update of the same second waits for the spacing, and then gets a later timestamp`() throws {
         let comparison = try ScriptComparison()
         // The scripts use the server's own clock here. The clock advances between two calls, so the wait may be shorter
         // than the spacing.
@@ -137,7 +137,7 @@ import Testing
         #expect(comparison.perform(start(95)).timestamp == 102)
     }
 
-    @Test func `An end of an update's own version is no duplicate of it`() throws {
+    @Test func `An end with the version of an update is not a duplicate of this update`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
         comparison.settle(acceptedSettlement(100))

@@ -55,7 +55,7 @@ final class StoreCaller: ActivityStoreHandler {
     }
 
     /// Runs the loop until the condition holds. Returns false if it does not hold in time.
-    func runLoop(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
+    func runLoop(limitMilliseconds: Int64 = EventLoop.eventWaitMillisecondsMax, until condition: () -> Bool) -> Bool {
         loop.run(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
@@ -242,6 +242,7 @@ extension Operation {
 }
 
 extension Policy.Pace {
+    /// A pace with this spacing, and with budgets of 15 pushes and of 200 frequent pushes.
     static func spaced(_ milliseconds: Int64) -> Self {
         let budget = Policy.Bucket.filling(intervalMilliseconds: 240_000, pushes: 15, reserved: 5)
         return Policy.Pace(
@@ -255,11 +256,13 @@ extension Policy.Pace {
 }
 
 extension Policy.Bucket {
+    /// A budget that gains one push in each interval.
     static func filling(intervalMilliseconds: Int64, pushes: Int, reserved: Int) -> Self {
         Self(pushes: pushes, refillPerHour: Int(3_600_000 / intervalMilliseconds), reservedForAlerts: reserved)
     }
 }
 
+/// An activity or a device of the app `app`.
 struct TestKey: Hashable {
     var kind: StoreSubjectKind
     var identifier: String

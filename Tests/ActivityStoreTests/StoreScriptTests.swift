@@ -8,7 +8,7 @@ import Testing
         #expect(!script.luaSource.contains("@"), "a name that no constant has")
     }
 
-    @Test func `Every constant is used by a script, once named`() {
+    @Test func `Every constant is used by a script, and has its own name`() {
         let resources = StoreScript.allCases.flatMap(\.parts).map { String(decoding: $0, as: UTF8.self) }
         for constant in StoreScript.constants {
             #expect(resources.contains { $0.contains("@\(constant.name)@") }, "\(constant.name)")

@@ -7,6 +7,7 @@ import Testing
 /// Versions that are broadcast to the channels of an audience. (R31)
 @Suite struct BroadcastTests {
     private static let identifier = "dHN0LXNyY2gtY2hubA=="
+    private static let newIdentifier = "bmV3"
 
     private func makeChannel(
         _ identifier: String = BroadcastTests.identifier,
@@ -19,19 +20,20 @@ import Testing
         )
     }
 
-    private func result(of command: Int, in harness: RoundHarness) -> String {
-        harness.results.last {
+    /// Returns the last result of the command's broadcast; empty if there is none.
+    private func broadcastResult(of command: Int, in harness: RoundHarness) -> String {
+        harness.producedRecords.last {
             SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
                 && SimulatedText.contains("\"channel\"", in: $0)
         } ?? ""
     }
 
     private func outcome(of command: Int, in harness: RoundHarness) -> String? {
-        let parts = result(of: command, in: harness).split(separator: "\"outcome\":\"")
+        let parts = broadcastResult(of: command, in: harness).split(separator: "\"outcome\":\"")
         return parts.count < 2 ? nil : parts[1].split(separator: "\"").first.map { "\($0)" }
     }
 
-    @Test func `A channel gets one push`() throws {
+    @Test func `A broadcast is one push to the channel`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
@@ -43,12 +45,12 @@ import Testing
         )
         harness.respondToPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
-        #expect(SimulatedText.contains("\"environment\":\"production\"", in: result(of: 1, in: harness)))
+        #expect(SimulatedText.contains("\"environment\":\"production\"", in: broadcastResult(of: 1, in: harness)))
         #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
     }
 
     /// APNs refuses every expiration except zero for a channel without storage.
-    @Test func `The expiration is zero on a channel without storage`() throws {
+    @Test func `A push to a channel without storage has the expiration zero`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel(storage: .none))
         harness.send()
@@ -72,6 +74,7 @@ import Testing
         harness.respondToPushes()
         #expect(zip(sent, sent.dropFirst()).allSatisfy { $1.at - $0.at >= 1_000 })
         #expect(sent.map(\.content) == sent.map(\.content).sorted())
+        // The states come within 4 s: one push is sent at the beginning, and one after each second.
         #expect(sent.count == 5 && sent.last?.content == 40)
         #expect((1...40).count { outcome(of: $0, in: harness) == "superseded" } == 35)
         #expect(harness.core.recordCount == 0 && harness.committableOffset == 40)
@@ -84,14 +87,14 @@ import Testing
     @Test(arguments: [2, 5] as [Int64])
     func `A new version is sent although Redis forgot the last timestamp`(seconds: Int64) throws {
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: try makeChannel(), grantedTimestamp: 1_790_000_000 + seconds)
+        harness.appendCommand(1, channel: try makeChannel(), grantedTimestamp: RoundHarness.startSeconds + seconds)
         harness.send()
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
         harness.appendCommand(2, channel: try makeChannel())
         let sent = harness.send()
         #expect(sent.map(\.content) == [2])
-        #expect(sent.map(\.timestamp) == [1_790_000_001 + Int(seconds)])
+        #expect(sent.map(\.timestamp) == [Int(RoundHarness.startSeconds) + 1 + Int(seconds)])
         harness.respondToPushes()
         #expect(outcome(of: 2, in: harness) == "delivered")
         #expect(harness.core.recordCount == 0)
@@ -106,7 +109,12 @@ import Testing
         harness.respondToPushes()
         let record = try #require(harness.log.last)
         harness.advanceClock(milliseconds: 1_000)
-        harness.appendCommand(4, event: .end, channel: try makeChannel(), grantedTimestamp: 1_790_000_006)
+        harness.appendCommand(
+            4,
+            event: .end,
+            channel: try makeChannel(),
+            grantedTimestamp: RoundHarness.startSeconds + 6
+        )
         #expect(harness.send().map(\.content) == [4])
         harness.respondToPushes()
         harness.advanceClock(milliseconds: 1_000)
@@ -168,6 +176,7 @@ import Testing
         for _ in 0..<3 {
             harness.send()
             harness.respondToPushes(.retryLater)
+            // The policy lets an update expire after 3,600 s. The three waits take 3,900 s.
             harness.advanceClock(milliseconds: 1_300_000)
         }
         #expect(harness.send().isEmpty)
@@ -189,9 +198,7 @@ import Testing
         #expect(outcome(of: 1, in: harness) == "delivered")
     }
 
-    /// After a fault of the service the broadcast is tried again. When the service accepts pushes again, the newest
-    /// state is sent.
-    @Test func `After a fault of the service the broadcast waits`() throws {
+    @Test func `A broadcast is sent again after each fault of the service, until a newer state replaces it`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
@@ -216,9 +223,9 @@ import Testing
         harness.send()
         harness.respondToPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
         #expect(outcome(of: 1, in: harness) == "failed")
-        let text = result(of: 1, in: harness)
-        #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: text))
-        #expect(SimulatedText.contains("Broadcast Capability", in: text))
+        let result = broadcastResult(of: 1, in: harness)
+        #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: result))
+        #expect(SimulatedText.contains("Broadcast Capability", in: result))
     }
 
     /// A new channel replaces one that another program has deleted, and gets the newest state.
@@ -240,10 +247,10 @@ import Testing
         harness.core.channelProvided(
             appIndex: 0,
             audience: RoundHarness.digest,
-            try makeChannel("bmV3"),
+            try makeChannel(Self.newIdentifier),
             now: harness.moment
         )
-        #expect(harness.sendAndAcceptPushes().map(\.member) == ["bmV3"])
+        #expect(harness.sendAndAcceptPushes().map(\.member) == [Self.newIdentifier])
         #expect([1, 2].map { outcome(of: $0, in: harness) } == ["superseded", "delivered"])
     }
 
@@ -289,13 +296,13 @@ import Testing
         harness.core.channelProvided(
             appIndex: 0,
             audience: RoundHarness.digest,
-            try makeChannel("bmV3"),
+            try makeChannel(Self.newIdentifier),
             now: harness.moment
         )
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(harness.takeChannelNeeds().isEmpty)
         harness.advanceClock(milliseconds: 1_000)
-        #expect(harness.sendAndAcceptPushes().map(\.member) == ["bmV3"])
+        #expect(harness.sendAndAcceptPushes().map(\.member) == [Self.newIdentifier])
         #expect(outcome(of: 1, in: harness) == "delivered")
     }
 
@@ -311,7 +318,7 @@ import Testing
         #expect(harness.committableOffset == 1 && harness.core.recordCount == 0)
     }
 
-    @Test func `An older version is never sent behind a newer one`() throws {
+    @Test func `After a version is sent, neither an older version nor the same one is sent`() throws {
         let harness = RoundHarness()
         harness.appendCommand(2, channel: try makeChannel())
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
@@ -330,13 +337,13 @@ import Testing
         harness.appendCommand(1, broadcastCount: 1)
         #expect(harness.sendAndAcceptPushes().count == 2)
         harness.advanceClock(milliseconds: 1_000)
-        let sums = harness.results.filter { SimulatedText.contains("\"ranges\"", in: $0) }
+        let sums = harness.producedRecords.filter { SimulatedText.contains("\"ranges\"", in: $0) }
         #expect(sums.count == 1)
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
     }
 
     /// One broadcast is in flight, and still gets its response. The newer state that waits is left to the next owner.
-    @Test func `A revoked partition sends nothing more`() throws {
+    @Test func `After its partition is revoked, a channel sends no further broadcast`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
@@ -352,7 +359,7 @@ import Testing
         #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0)
     }
 
-    @Test func `A released partition forgets its pushes in flight`() throws {
+    @Test func `After a partition is released, a late response changes nothing`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, hasAlert: true, channel: try makeChannel())
         harness.performPendingWork()
@@ -360,10 +367,10 @@ import Testing
         harness.appendCommand(2, channel: try makeChannel())
         harness.core.release(partition: 0, now: harness.moment)
         harness.respondToPushes()
-        #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0 && harness.results.isEmpty)
+        #expect(harness.core.recordCount == 0 && harness.core.channels.count == 0 && harness.producedRecords.isEmpty)
     }
 
-    @Test func `A push that finds no stream is sent again`() throws {
+    @Test func `A broadcast that finds no free stream is sent later`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()

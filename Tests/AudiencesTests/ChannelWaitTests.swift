@@ -144,7 +144,7 @@ import Testing
         #expect(harness.instructions.isEmpty, "it waits again")
     }
 
-    @Test func `Commands beyond the limit do not wait`() {
+    @Test func `If too many commands wait for a channel, the next command does not wait`() {
         let harness = makeHarness(.production)
         harness.core.commandsAwaitingChannelCount = Audiences.commandsAwaitingChannelMax
         handOver(1, to: harness)
@@ -174,12 +174,12 @@ import Testing
         let harness = makeHarness(.production)
         handOver(1, to: harness)
         harness.advanceClock(milliseconds: Audiences.channelWaitMillisecondsMax)
-        harness.log = zip(harness.results, harness.instructions)
+        harness.log = zip(harness.producedRecords, harness.instructions)
             .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
-        harness.results.removeAll()
+        harness.producedRecords.removeAll()
         harness.readLog()
         for _ in 0..<4 { harness.advanceClock(milliseconds: 500) }
-        let results = harness.results.filter { $0.contains("\"ranges\"") }
+        let results = harness.producedRecords.filter { $0.contains("\"ranges\"") }
         #expect(results.count == 1)
         #expect(results.allSatisfy { $0.contains(#""channel":"none","channelReason":"notInTime","ranges":1"#) })
     }

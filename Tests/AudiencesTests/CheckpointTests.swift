@@ -10,16 +10,18 @@ import Testing
 @Suite struct CheckpointTests {
     private func decode(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
 
+    /// A segment has `1 << 32` positions. So the tests write a position as `2 << 32`, for example: the first position
+    /// of the third segment.
     private func makeEntry(_ number: Int, start: UInt64, length: UInt64? = nil) -> Checkpoint.Entry {
         var entry = Checkpoint.Entry(
-            version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: UInt64(number)),
+            version: Version(timestamp: RoundHarness.startSeconds + Int64(number), sequence: UInt64(number)),
             startPosition: start,
             positionCount: length
         )
         for outcome in MemberOutcome.allCases { entry.counts[outcome] = UInt32(number * 1_000) }
         entry.times = ResponseTimes(
-            firstResponseAtMilliseconds: 1_790_000_000_000 + Int64(number),
-            lastResponseAtMilliseconds: 1_790_000_009_000
+            firstResponseAtMilliseconds: RoundHarness.startMilliseconds + Int64(number),
+            lastResponseAtMilliseconds: RoundHarness.startMilliseconds + 9_000
         )
         return entry
     }
@@ -27,7 +29,7 @@ import Testing
     @Test func `A checkpoint is read as it was written`() throws {
         var checkpoint = Checkpoint(
             completedPosition: 7 << 32,
-            newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: .max)
+            newestSettledVersion: Version(timestamp: RoundHarness.startSeconds, sequence: .max)
         )
         #expect(decode(try #require(checkpoint.encode())) == checkpoint)
         checkpoint.entries = [
@@ -42,7 +44,7 @@ import Testing
     @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(
             completedPosition: 3 << 40,
-            newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: 1)
+            newestSettledVersion: Version(timestamp: RoundHarness.startSeconds, sequence: 1)
         )
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(makeEntry(number, start: 2 << 40 + UInt64(number) << 32))
@@ -67,13 +69,13 @@ import Testing
     @Test func `Hostile text is refused or harmless`() throws {
         var checkpoint = Checkpoint(
             completedPosition: 7 << 32,
-            newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: 3)
+            newestSettledVersion: Version(timestamp: RoundHarness.startSeconds, sequence: 3)
         )
         checkpoint.entries = [makeEntry(1, start: 0), makeEntry(2, start: 5 << 32, length: 17)]
         checkpoint.parkedPositions = [1, 6 << 32]
         let text = try #require(checkpoint.encode())
         var random = SplitMix64(simulationSeed: 16)
-        var accepted = 0
+        var acceptedCount = 0
         for _ in 0..<20_000 {
             var hostile = text
             for _ in 0...random.number(0...3) {
@@ -81,7 +83,7 @@ import Testing
             }
             if random.chance(100) { hostile.removeLast(random.number(0...hostile.count - 1)) }
             guard let checkpoint = decode(hostile) else { continue }
-            accepted += 1
+            acceptedCount += 1
             #expect(checkpoint.entries.allSatisfy { $0.startPosition <= checkpoint.completedPosition })
             #expect(
                 checkpoint.entries.allSatisfy {
@@ -94,7 +96,7 @@ import Testing
             )
             #expect(checkpoint.completedPosition <= 1 << 62)
         }
-        #expect(accepted > 0)
+        #expect(acceptedCount > 0)
         #expect(decode([]) == nil)
         #expect(decode(Array("not a checkpoint".utf8)) == nil)
     }

@@ -8,10 +8,10 @@ import Testing
     @Test(arguments: [(nil, "12"), (.production, "p"), (.sandbox, "s")] as [(APNsEnvironment?, String)])
     func `A key has the audience's digest, and the range or the channel's environment`(
         environment: APNsEnvironment?,
-        end: String
+        suffix: String
     ) {
         var writer = JSONWriter()
         FanoutKey(AudienceDigest(value: 0x0123_4567_89AB_CDEF), range: 12, environment).write(to: &writer)
-        #expect(String(decoding: writer.bytes, as: UTF8.self) == "0123456789abcdef/\(end)")
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == "0123456789abcdef/\(suffix)")
     }
 }

@@ -10,12 +10,16 @@ import Testing
 
     @Test func `A new member gets the newest state at once`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000, hasAlert: true)
+        harness.admit(1, timestamp: RoundHarness.startSeconds, hasAlert: true)
         harness.register(name)
         harness.performPendingWork()
         #expect(harness.takeReturnedRegistrations().isEmpty)
         let sent = harness.send()
-        #expect(sent == [.init(member: name, content: 1, alert: nil, timestamp: 1_790_000_000, priority: 5)])
+        #expect(
+            sent == [
+                .init(member: name, content: 1, alert: nil, timestamp: Int(RoundHarness.startSeconds), priority: 5)
+            ]
+        )
         harness.respondToPushes()
         #expect(harness.takeReturnedRegistrations() == [1])
         #expect(harness.core.membershipChangeCount == 0)
@@ -28,7 +32,7 @@ import Testing
     /// then.
     @Test func `Each of many new members gets the newest state`() {
         let harness = RoundHarness(membershipChangesMax: 32)
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         harness.send()
         let names = Array(SimulatedNames.names[0].prefix(32))
         for (index, name) in names.enumerated() { harness.register(name, record: UInt32(index)) }
@@ -39,7 +43,7 @@ import Testing
     /// Members whose host accepts no pushes must leave room for members of other hosts.
     @Test func `Members whose host is away take at most half of the room`() {
         let harness = RoundHarness(membershipChangesMax: 32)
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         for (index, name) in SimulatedNames.names[0].prefix(32).enumerated() {
             harness.register(name, record: UInt32(index))
         }
@@ -65,17 +69,17 @@ import Testing
     /// The store granted a higher timestamp than the command's own.
     @Test func `A new member gets the timestamp that the store granted`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         harness.nowMilliseconds += 5_000
-        harness.admit(2, timestamp: 1_790_000_000)
+        harness.admit(2, timestamp: RoundHarness.startSeconds)
         harness.register(name)
         harness.performPendingWork()
-        #expect(harness.send().map(\.timestamp) == [1_790_000_001])
+        #expect(harness.send().map(\.timestamp) == [Int(RoundHarness.startSeconds) + 1])
     }
 
     @Test func `A new member gets an end with the high priority`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000, isEnd: true)
+        harness.admit(1, timestamp: RoundHarness.startSeconds, isEnd: true)
         harness.register(name)
         harness.performPendingWork()
         #expect(harness.send().map(\.priority) == [10])
@@ -83,8 +87,8 @@ import Testing
 
     @Test func `A member that already shows the state gets no push`() {
         let harness = RoundHarness()
-        harness.admit(3, timestamp: 1_790_000_000)
-        harness.register(name, shows: Version(timestamp: 1_790_000_000, sequence: 3))
+        harness.admit(3, timestamp: RoundHarness.startSeconds)
+        harness.register(name, shows: Version(timestamp: RoundHarness.startSeconds, sequence: 3))
         harness.performPendingWork()
         #expect(harness.send().isEmpty)
         #expect(harness.takeReturnedRegistrations() == [1])
@@ -92,18 +96,18 @@ import Testing
 
     @Test func `Members that join together share one call`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         for (index, name) in SimulatedNames.names[0].prefix(50).enumerated() {
             harness.register(name, record: UInt32(index))
         }
-        var newestStateCalls = 0
+        var newestStateCallCount = 0
         while let call = harness.nextCall() {
-            if case .newestState = call.operation { newestStateCalls += 1 }
+            if case .newestState = call.operation { newestStateCallCount += 1 }
             harness.reply(to: call)
         }
         // The core asks the store when the first member joins. The other members join before the store
         // replies, so one more call serves all of them.
-        #expect(newestStateCalls <= 2)
+        #expect(newestStateCallCount <= 2)
         #expect(harness.send().count == 50)
         harness.respondToPushes()
         #expect(harness.takeReturnedRegistrations().count == 50)
@@ -113,7 +117,7 @@ import Testing
     /// After a minute the core gives up the push.
     @Test func `A registration does not wait for a pool that is away`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         harness.register(name)
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 999)
@@ -129,14 +133,14 @@ import Testing
 
     @Test func `A failed push to a new member is sent again with the newest state`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         harness.register(name)
         harness.performPendingWork()
         #expect(harness.send().map(\.content) == [1])
         harness.respondToPushes(.retryLater)
         #expect(harness.takeReturnedRegistrations() == [1])
         harness.nowMilliseconds += 2_000
-        harness.admit(2, timestamp: 1_790_000_002)
+        harness.admit(2, timestamp: RoundHarness.startSeconds + 2)
         harness.advanceClock(milliseconds: 1)
         #expect(harness.send().map(\.content) == [2])
     }
@@ -145,7 +149,7 @@ import Testing
     /// change.
     @Test func `A later change of a member replaces an earlier one`() {
         let harness = RoundHarness()
-        harness.admit(1, timestamp: 1_790_000_000)
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
         harness.register(name, record: 1)
         harness.performPendingWork()
         harness.nowMilliseconds += 1

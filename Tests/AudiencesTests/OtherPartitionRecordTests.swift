@@ -5,9 +5,9 @@ import Testing
 
 @testable import Audiences
 
-/// No state and no alert is lost, and all records settle, in two cases. A round or channel has records of several
-/// partitions, because partitions were added to the fan-out topic. Or the newest record of a round does not fit into
-/// the ledger.
+/// After partitions were added to the fan-out topic, a round or channel may have records of several partitions. It
+/// still loses no state and no alert, and all its records settle. The first test has only one partition, whose ledger
+/// has no room for the newest record.
 @Suite struct OtherPartitionRecordTests {
     private static func makeChannel() throws -> AudienceChannel {
         AudienceChannel(
@@ -37,7 +37,7 @@ import Testing
         let unreadable = SimulatedFanout(value: [], instruction: harness.log[0].instruction)
         harness.log += Array(repeating: unreadable, count: 63)
         harness.readLog()
-        harness.admit(0, timestamp: 1_790_000_011)
+        harness.admit(0, timestamp: RoundHarness.startSeconds + 11)
         harness.appendCommand(11)
         #expect(harness.send(atMost: 1).map(\.content) == [10] && harness.committableOffset == 0)
         harness.respondToPushes()
@@ -50,7 +50,8 @@ import Testing
         #expect(harness.committableOffset == 65)
     }
 
-    @Test func `A broadcast and its rider of a partition that was lost and assigned again survive the channel`() throws
+    @Test func `A broadcast and its rider survive when their partition is reassigned and the channel's is revoked`()
+        throws
     {
         let channel = try Self.makeChannel()
         let older = try makeRecord(2, hasAlert: true, channel: channel)
@@ -82,7 +83,7 @@ import Testing
         let channel = try Self.makeChannel()
         let newest = try makeRecord(2, channel: channel, laterBy: 1_000)
         let harness = RoundHarness()
-        harness.appendCommand(1, channel: channel, grantedTimestamp: 1_790_000_100)
+        harness.appendCommand(1, channel: channel, grantedTimestamp: RoundHarness.startSeconds + 100)
         harness.performPendingWork()
         let addedPartition = harness.addPartition()
         harness.read(newest, from: addedPartition)
@@ -160,17 +161,22 @@ import Testing
     /// While the round is being claimed, there is no room for the record. Later the round's own partition brings new
     /// records all the time.
     @Test func `A restored round does not wait for a version that was passed over in another partition`() throws {
-        let lap = UInt64(1) << 40
+        // The only range has all 256 segments, each with `1 << 32` positions.
+        let positionsPerLap = UInt64(1) << 40
         var checkpoint = Checkpoint(
-            completedPosition: lap / 2,
+            completedPosition: positionsPerLap / 2,
             newestSettledVersion: Version(timestamp: 0, sequence: 0)
         )
         checkpoint.entries = [
-            Checkpoint.Entry(version: Version(timestamp: 1_790_000_001, sequence: 0), startPosition: 0),
-            Checkpoint.Entry(version: Version(timestamp: 1_790_000_002, sequence: 0), startPosition: lap / 4),
+            Checkpoint.Entry(version: Version(timestamp: RoundHarness.startSeconds + 1, sequence: 0), startPosition: 0),
+            Checkpoint.Entry(
+                version: Version(timestamp: RoundHarness.startSeconds + 2, sequence: 0),
+                startPosition: positionsPerLap / 4
+            ),
         ]
         let text = try #require(checkpoint.encode())
         let newest = try makeRecord(2)
+        // This harness only shows how many bytes a record takes.
         let measuringHarness = RoundHarness()
         measuringHarness.appendCommand(1)
         let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.recordBytes)

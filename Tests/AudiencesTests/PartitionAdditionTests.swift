@@ -66,9 +66,9 @@ import Testing
         )
     }
 
-    /// The channel's partition is being revoked while the older version is in flight. So the channel drops the newer
-    /// version, whose record is read again before the older version has its response. The channel sends nothing more,
-    /// so it must not settle this record as a repeated one.
+    /// The channel's partition is being revoked while version 1 is in flight. So the channel drops version 2. The
+    /// record of version 2 is read again before APNs responds to version 1. The channel sends nothing more, so it must
+    /// not settle this record as a repeated one.
     @Test func `A broadcast that is read again while its channel drains is sent later`() throws {
         let newest = try makeRecord(2, channel: try Self.makeChannel())
         let harness = RoundHarness()
@@ -99,13 +99,17 @@ import Testing
     /// The partition is revoked before the store has replied to the round's claim. So the round does not know the last
     /// owner's checkpoint. If it took the newest version, it would record a checkpoint of its own.
     @Test func `A record that comes while a round drains leaves the last checkpoint as it is`() throws {
-        let lap = UInt64(1) << 40
+        // The only range has all 256 segments, each with `1 << 32` positions.
+        let positionsPerLap = UInt64(1) << 40
         var checkpoint = Checkpoint(
-            completedPosition: 2 * lap,
+            completedPosition: 2 * positionsPerLap,
             newestSettledVersion: Version(timestamp: 0, sequence: 0)
         )
         checkpoint.entries = [
-            Checkpoint.Entry(version: Version(timestamp: 1_790_000_001, sequence: 0), startPosition: lap)
+            Checkpoint.Entry(
+                version: Version(timestamp: RoundHarness.startSeconds + 1, sequence: 0),
+                startPosition: positionsPerLap
+            )
         ]
         let text = try #require(checkpoint.encode())
         let newest = try makeRecord(2)
@@ -156,6 +160,7 @@ import Testing
     /// version 3 must not wait for it.
     @Test func `A record that was passed over in another partition holds back no version`() throws {
         let older = try makeRecord(2)
+        // This harness only shows how many bytes a record takes.
         let measuringHarness = RoundHarness()
         measuringHarness.appendCommand(1)
         let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.recordBytes)

@@ -8,16 +8,18 @@ import Testing
 /// Redis asks a command to wait for its audience's budget. Meanwhile other commands of the audience arrive. The waiting
 /// command becomes the next one again, because Redis must admit it before a newer start.
 @Suite struct PostponedCommandTests {
-    /// Hands over the first command. While Redis decides about it, hands over the later ones. Then lets Redis ask the
-    /// first one to wait.
-    ///
-    /// - Returns: the commands in the order in which the core returned them, each with its ending.
+    /// Numbers the commands 1, 2, 3 and so on, and returns their endings.
     private func endings(of first: Event, later: [Event]) -> [String] {
         endings(of: (1, first), later: later.enumerated().map { (2 + $0, $1) })
     }
 
-    /// Does the same as the other `endings`, but the caller chooses the commands' numbers. A higher number is a newer
-    /// version.
+    /// Hands over the first command. While Redis decides about it, hands over the later ones. Then lets Redis ask the
+    /// first one to wait.
+    ///
+    /// - Parameters:
+    ///   - first: the number and the event of the first command. A higher number is a newer version.
+    ///   - later: the numbers and events of the later commands.
+    /// - Returns: the commands in the order in which the core returned them, each with its ending.
     private func endings(of first: (Int, Event), later: [(Int, Event)]) -> [String] {
         let harness = RoundHarness()
         let expirationSeconds = harness.nowMilliseconds / 1_000 + 3_600
@@ -61,7 +63,7 @@ import Testing
 
     /// The end arrived late: its version is older than both updates. Redis decides about the end first, and only the
     /// newer update waits behind it.
-    @Test func `An update that waits again is superseded by the newer one behind a late end`() {
+    @Test func `A newer update behind a late end supersedes an update that waits again`() {
         let endings = endings(of: (7, .update), later: [(3, .end), (8, .update)])
         #expect(endings == ["7 superseded", "3 fannedOut", "8 ended"])
     }

@@ -12,19 +12,19 @@ import Testing
     /// the fan-out record that it produced for the command.
     private func handOver(_ numbers: Int..., event: Event = .update, to harness: RoundHarness) {
         for number in numbers {
-            harness.results.removeAll()
+            harness.producedRecords.removeAll()
             harness.handOver(number, event, channel: Self.channel)
             harness.performPendingWork()
-            harness.log += zip(harness.results, harness.instructions)
+            harness.log += zip(harness.producedRecords, harness.instructions)
                 .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
-            harness.results.removeAll()
+            harness.producedRecords.removeAll()
             harness.instructions.removeAll()
             harness.readLog()
             harness.performPendingWork()
         }
     }
 
-    private func endings(_ harness: RoundHarness) -> [HandoverResult] {
+    private func takeEndings(_ harness: RoundHarness) -> [HandoverResult] {
         var endings: [HandoverResult] = []
         while let command = harness.core.takeReturnedCommand() { endings.append(command.handoverResult) }
         return endings
@@ -34,11 +34,11 @@ import Testing
         let harness = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
         harness.join("somebody", Self.channel)
         handOver(1, event: event, to: harness)
-        #expect(harness.log.count == 1 && endings(harness) == [.fannedOut])
+        #expect(harness.log.count == 1 && takeEndings(harness) == [.fannedOut])
         #expect(harness.send().map(\.member) == [Self.channel])
         harness.respondToPushes()
-        #expect(harness.results.count == 1)
-        let result = try #require(harness.results.first)
+        #expect(harness.producedRecords.count == 1)
+        let result = try #require(harness.producedRecords.first)
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
         #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
@@ -54,12 +54,12 @@ import Testing
         // A command's timestamp is the clock's second plus the command's number. The clock is 20 s later now, so
         // command 30 has the timestamp that command 50 had, and command 10 has an older one.
         handOver(30, 10, to: harness)
-        #expect(endings(harness) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
+        #expect(takeEndings(harness) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
         #expect(harness.send().isEmpty)
     }
 
     /// The producer created the channel, so only APNs knows whether the channel stores the newest state.
-    @Test func `A channel without storage is recognized by its refusal`() throws {
+    @Test func `A refused expiration shows that a channel has no storage`() throws {
         let harness = RoundHarness()
         handOver(1, to: harness)
         harness.send()
@@ -69,7 +69,7 @@ import Testing
         harness.send()
         #expect(harness.pushesInFlight.map(\.push.expirationSeconds) == [0])
         harness.respondToPushes()
-        #expect(harness.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
+        #expect(harness.producedRecords.count { $0.contains(#""outcome":"delivered""#) } == 1)
         harness.advanceClock(milliseconds: 30_000)
         handOver(60, to: harness)
         harness.send()
@@ -81,7 +81,7 @@ import Testing
         handOver(1, to: harness)
         harness.send()
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
-        let result = try #require(harness.results.first)
+        let result = try #require(harness.producedRecords.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
         #expect(harness.takeChannelNeeds().isEmpty && harness.core.recordCount == 0)
     }

@@ -21,26 +21,29 @@ import Testing
 
     /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one
     /// member. The second app has one audience.
-    private func makeHarness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
-        let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsetCount: window)
-        for number in 1...audiences { harness.join(Self.names[0], audienceName(number)) }
+    private func makeHarness(audienceCount: Int, ledgerWindowOffsetCount: Int = 1 << 16) -> RoundHarness {
+        let harness = RoundHarness(
+            recordBytesMax: Self.recordBytesMax,
+            ledgerWindowOffsetCount: ledgerWindowOffsetCount
+        )
+        for number in 1...audienceCount { harness.join(Self.names[0], audienceName(number)) }
         harness.join(Self.names[1], appIndex: 1)
         return harness
     }
 
     @Test func `An app whose host is away leaves room for the other apps`() {
-        let harness = makeHarness(audiences: 200)
+        let harness = makeHarness(audienceCount: 200)
         for number in 1...200 {
             harness.appendCommand(number, audienceName(number))
             harness.performPendingWork()
         }
         #expect(harness.passedOverCount > 0)
         #expect(harness.core.recordCount + harness.passedOverCount == 200)
-        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == 1_790_000_000_000)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
         for number in 201...260 {
             harness.appendCommand(number, appIndex: 1)
             #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [number])
-            harness.advanceClock(milliseconds: 60_000 / 60)
+            harness.advanceClock(milliseconds: 1_000)
         }
         #expect(harness.core.recordBytes <= Self.recordBytesMax)
         #expect(harness.committableOffset == 0)
@@ -49,7 +52,7 @@ import Testing
     /// Audiences with a round in progress get their newer versions. The records of the other audiences are neither lost
     /// nor reordered.
     @Test func `Records that were passed over are read again in their order`() {
-        let harness = makeHarness(audiences: 60)
+        let harness = makeHarness(audienceCount: 60)
         for round in 0..<5 {
             for number in 1...60 {
                 harness.appendCommand(round * 60 + number, hasAlert: round == 3, audienceName(number))
@@ -71,14 +74,14 @@ import Testing
         // Each audience shows its last version, and each alert rings once.
         #expect(Set(sent.map(\.content)).isSuperset(of: 241...300))
         var heard: [Int: Int] = [:]
-        for one in sent { if let alert = one.alert { heard[alert, default: 0] += 1 } }
+        for push in sent { if let alert = push.alert { heard[alert, default: 0] += 1 } }
         #expect(heard == Dictionary(uniqueKeysWithValues: (181...240).map { ($0, 1) }))
     }
 
     /// A newer version uses the room of the version that it replaces, so 720 versions of each of eight audiences need
     /// room for eight records.
     @Test func `Newer versions of the same ranges need no more room`() {
-        let harness = makeHarness(audiences: 8)
+        let harness = makeHarness(audienceCount: 8)
         var number = 0
         for _ in 0..<720 {
             for audience in 1...8 {
@@ -96,18 +99,23 @@ import Testing
     /// it has room again, and the second version continues at its recorded position.
     @Test(arguments: [false, true])
     func `A version that is passed over after a crash continues later`(hasParked: Bool) throws {
-        let lap = UInt64(1) << 40
-        let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
+        // The only range has all 256 segments, each with `1 << 32` positions.
+        let positionsPerLap = UInt64(1) << 40
+        let parked = positionsPerLap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
         var counts = OutcomeCounts()
         counts[.delivered] = 4
         var checkpoint = Checkpoint(
-            completedPosition: 2 * lap,
+            completedPosition: 2 * positionsPerLap,
             newestSettledVersion: Version(timestamp: 0, sequence: 0)
         )
         checkpoint.entries = [1, 2]
             .map { number in
-                let version = Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0)
-                return Checkpoint.Entry(version: version, startPosition: UInt64(number - 1) * lap, counts: counts)
+                let version = Version(timestamp: RoundHarness.startSeconds + Int64(number), sequence: 0)
+                return Checkpoint.Entry(
+                    version: version,
+                    startPosition: UInt64(number - 1) * positionsPerLap,
+                    counts: counts
+                )
             }
         if hasParked {
             checkpoint.entries[1].counts[.delivered] = 3
@@ -128,10 +136,9 @@ import Testing
         #expect(harness.committableOffset == 2)
     }
 
-    /// A record whose offset does not fit the ledger pauses its partition. The core tries the partition again
-    /// every few seconds.
-    @Test func `A full ledger stops the partition for a while`() {
-        let harness = makeHarness(audiences: 1, window: 64)
+    /// A record whose offset does not fit into the ledger pauses its partition.
+    @Test func `A partition whose ledger is full is read again every few seconds`() {
+        let harness = makeHarness(audienceCount: 1, ledgerWindowOffsetCount: 64)
         harness.appendCommand(1, audienceName(1))
         harness.performPendingWork()
         for number in 2...100 {
@@ -151,8 +158,8 @@ import Testing
     }
 
     /// Kafka may delete records (retention) before the core has room for them.
-    @Test func `Records that are gone from the log are settled`() {
-        let harness = makeHarness(audiences: 60)
+    @Test func `Records that Kafka has deleted are settled`() {
+        let harness = makeHarness(audienceCount: 60)
         for number in 1...60 {
             harness.appendCommand(number, audienceName(number))
             harness.performPendingWork()
@@ -206,10 +213,11 @@ import Testing
             #expect(harness.sendAndAcceptPushes().map(\.content) == [number])
             harness.advanceClock(milliseconds: 1_000)
         }
+        // Twice the number of slots that may have a timer.
         #expect(harness.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
         #expect(harness.core.channels.count == 1)
         harness.advanceClock(milliseconds: ChannelPace.idleMillisecondsMax)
-        #expect(harness.core.channels.count == 0, "the current entry was kept")
+        #expect(harness.core.channels.count == 0, "the timer of the last push was kept")
     }
 
     /// Without the slot the core would not know when the channel got its last push. APNs may respond with 429 to a

@@ -8,6 +8,9 @@ import Testing
 extension RoundHarness {
     /// Gives the core a command to the audience, or to the channel with the id `channel`, as a lane does. The
     /// next ``performPendingWork()`` lets the core admit it.
+    ///
+    /// - Parameter number: Command 3 has the record number 3, the id `3` and the content state `{"c":3}`. Its timestamp
+    ///   is three seconds after the clock.
     func handOver(
         _ number: Int,
         _ event: Event,
@@ -28,7 +31,7 @@ extension RoundHarness {
         )
         text.withUnsafeBytes { text in
             guard let command = try? Command.decodeWrittenByCauseway(text) else {
-                preconditionFailure("the bench's own command")
+                preconditionFailure("the harness's own command")
             }
             var body = [UInt8](repeating: 0, count: command.bodyByteCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
@@ -53,7 +56,7 @@ extension RoundHarness {
                                 staleDateSeconds: -1,
                                 identifier: command.identifier.range.bytes(in: text),
                                 body: body,
-                                layout: layout,
+                                bodyLayout: layout,
                                 partition: 0,
                                 offset: Int64(number),
                                 recordTimestampMilliseconds: -1,
@@ -70,7 +73,7 @@ extension RoundHarness {
     ///
     /// - Parameter members: further members of the `aps` dictionary.
     func appendStart(_ number: Int, _ members: String = "", on channels: AudienceChannels) throws {
-        let timestamp = 1_790_000_000 + Int64(number)
+        let timestamp = Self.startSeconds + Int64(number)
         let value =
             #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
         let instruction = FanoutInstruction(
@@ -97,8 +100,9 @@ extension RoundHarness {
         return needs
     }
 
+    /// Returns the last result of the command's only range.
     func result(of command: Int) -> String? {
-        results.last {
+        producedRecords.last {
             SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
                 && SimulatedText.contains("\"segments\"", in: $0)
         }

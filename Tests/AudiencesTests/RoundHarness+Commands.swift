@@ -6,6 +6,9 @@ import LiveActivity
 
 extension RoundHarness {
     /// Appends a fan-out record of the only range or of a channel, as another worker would write it, and reads it.
+    ///
+    /// - Parameter number: Command 3 has the id `3`, the timestamp ``startSeconds`` + 3 and the content state
+    ///   `{"c":3}`. Its alert has the title `alert-3`.
     func appendCommand(
         _ number: Int,
         event: Event = .update,
@@ -19,7 +22,7 @@ extension RoundHarness {
     ) {
         let app = String(decoding: Self.apps[appIndex], as: UTF8.self)
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
-        let timestamp = 1_790_000_000 + Int64(number)
+        let timestamp = Self.startSeconds + Int64(number)
         let expirationMember = expirationSeconds.map { "\"expiration\":\($0)," } ?? ""
         let value = Array(
             "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\(expirationMember)\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"

@@ -11,6 +11,9 @@ final class RoundHarness {
     static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
     static let secondApp = Array("com.example.neighbour".utf8)
     static let apps = [app, secondApp]
+    /// The clock at the beginning of each test, in UNIX seconds.
+    static let startSeconds: Int64 = 1_790_000_000
+    static let startMilliseconds = startSeconds * 1_000
 
     struct SentPush: Equatable {
         var member: String
@@ -20,12 +23,13 @@ final class RoundHarness {
         var priority: UInt8
     }
 
-    var nowMilliseconds: Int64 = 1_790_000_000_000
+    var nowMilliseconds: Int64 = RoundHarness.startMilliseconds
     var store: AudienceStoreModel
     var core: Audiences
     /// The records of the fan-out topic's only partition.
     var log: [SimulatedFanout] = []
-    var results: [String] = []
+    /// The values of all records that the core has produced: results and fan-out records, for example.
+    var producedRecords: [String] = []
     /// The instructions in the headers of the produced fan-out records.
     var instructions: [FanoutInstruction] = []
     private(set) var partitionIndex: UInt32
@@ -43,7 +47,7 @@ final class RoundHarness {
     static let pageBytesMax = 8_186
 
     init(
-        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: 1_790_000_000_000, pageBytesMax: pageBytesMax),
+        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: startMilliseconds, pageBytesMax: pageBytesMax),
         seed: UInt64 = 1,
         pagesMax: Int = 256,
         pageBytesMax: Int = 256 * PageSlot.expectedBytesMax,
@@ -183,6 +187,8 @@ final class RoundHarness {
         readLog()
     }
 
+    /// Gives the core all records of the log that it has not read yet. If the core wants to read the log again, begins
+    /// at the offset that the core names.
     func readLog() {
         if let rereading = core.rereadRequest(partitionIndex, now: moment) {
             core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
@@ -263,7 +269,7 @@ final class RoundHarness {
         var hadRecord = false
         while let outgoingRecord = core.nextOutgoingRecord(now: moment) {
             let record = core.compose(outgoingRecord)
-            results.append(String(decoding: record.value, as: UTF8.self))
+            producedRecords.append(String(decoding: record.value, as: UTF8.self))
             if let instruction = record.instruction { instructions.append(instruction) }
             core.outgoingRecordTaken()
             core.produceReportReceived(outgoingRecord, .acknowledged, now: moment)
@@ -277,7 +283,7 @@ final class RoundHarness {
         performPendingWork()
     }
 
-    /// Takes all pushes, or at most `count`.
+    /// Takes all pushes, or at most `count`, and keeps them in flight until `respondToPushes` is called.
     ///
     /// - Parameter pushesInFlightMax: how many pushes the pool may have in flight.
     @discardableResult

@@ -15,7 +15,8 @@ import Testing
         return harness
     }
 
-    private func membersText(of command: Int, in harness: RoundHarness) -> String? {
+    /// Returns the members of the command's result by outcome, such as `{"delivered":4}`.
+    private func memberCountsText(of command: Int, in harness: RoundHarness) -> String? {
         harness.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }
 
@@ -24,7 +25,7 @@ import Testing
         harness.appendCommand(1)
         #expect(harness.sendAndAcceptPushes().map(\.member) == names)
         harness.advanceClock(milliseconds: 1_000)
-        #expect(membersText(of: 1, in: harness) == "{\"delivered\":4}")
+        #expect(memberCountsText(of: 1, in: harness) == "{\"delivered\":4}")
         #expect(harness.core.roundCount == 0 && harness.core.recordCount == 0)
         #expect(harness.committableOffset == 1)
     }
@@ -35,7 +36,7 @@ import Testing
         harness.performPendingWork()
         #expect(harness.send(atMost: 1).map(\.member) == [names[0]])
         harness.respondToPushes(.rejected, reason: "BadExpirationDate")
-        let result = try #require(harness.results.first { SimulatedText.contains("BadExpirationDate", in: $0) })
+        let result = try #require(harness.producedRecords.first { SimulatedText.contains("BadExpirationDate", in: $0) })
         #expect(SimulatedText.contains("\"attempts\":1,", in: result))
 
         #expect(harness.send(atMost: 1).map(\.member) == [names[1]])
@@ -48,7 +49,7 @@ import Testing
         }
         #expect(sent.map(\.member) == [names[1]])
         harness.respondToPushes(.rejected, reason: "BadPriority")
-        let results = harness.results.filter { SimulatedText.contains("\"activity\":\"\(names[1])\"", in: $0) }
+        let results = harness.producedRecords.filter { SimulatedText.contains("\"activity\":\"\(names[1])\"", in: $0) }
         #expect(results.count == 1 && SimulatedText.contains("\"attempts\":2,", in: results.first ?? ""))
     }
 
@@ -65,19 +66,19 @@ import Testing
         #expect(sent.map(\.member) == [names[2], names[3], names[0], names[1]])
         #expect(sent.map(\.content) == [2, 2, 2, 2])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(membersText(of: 1, in: harness) == "{\"delivered\":2,\"superseded\":2}")
-        #expect(membersText(of: 2, in: harness) == "{\"delivered\":4}")
+        #expect(memberCountsText(of: 1, in: harness) == "{\"delivered\":2,\"superseded\":2}")
+        #expect(memberCountsText(of: 2, in: harness) == "{\"delivered\":4}")
         #expect(SimulatedText.contains("\"outcome\":\"delivered\"", in: harness.result(of: 2) ?? ""))
     }
 
-    @Test func `A version of which nothing was sent ends at once`() {
+    @Test func `A version that reached no member ends as soon as a newer one comes`() {
         let harness = makeHarness()
         harness.appendCommand(1)
         harness.performPendingWork()
         harness.appendCommand(2)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2, 2, 2, 2])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(membersText(of: 1, in: harness) == "{}")
+        #expect(memberCountsText(of: 1, in: harness) == "{}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
         #expect(harness.core.recordCount == 0)
     }
@@ -115,10 +116,9 @@ import Testing
         #expect(heard == Dictionary(uniqueKeysWithValues: names.map { ($0, 1) }))
     }
 
-    @Test func `The oldest version closes early beyond the limit`() {
+    @Test func `A round with too many open versions closes the oldest one early`() {
         let harness = RoundHarness()
-        let many = Array(SimulatedNames.names[0].prefix(60))
-        for name in many { harness.join(name) }
+        for name in SimulatedNames.names[0].prefix(60) { harness.join(name) }
         for number in 1...40 {
             harness.appendCommand(number)
             harness.performPendingWork()
@@ -129,11 +129,13 @@ import Testing
         // A version that the round has closed keeps its record until a checkpoint has recorded its counts. So
         // there may be one record more.
         #expect(harness.core.recordCount <= Audiences.versionsPerRoundMax + 1)
-        #expect(membersText(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
+        // A round has at most 32 open versions. So version 1 closes when version 33 comes. By then the round has passed
+        // 32 members: one got version 1, and 31 got newer versions.
+        #expect(memberCountsText(of: 1, in: harness) == "{\"delivered\":1,\"superseded\":31}")
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
         #expect(Set(harness.sendAndAcceptPushes().map(\.content)) == [40])
         harness.advanceClock(milliseconds: 1_000)
-        #expect(membersText(of: 40, in: harness) == "{\"delivered\":60}")
+        #expect(memberCountsText(of: 40, in: harness) == "{\"delivered\":60}")
         #expect(harness.core.recordCount == 0)
     }
 
@@ -161,7 +163,7 @@ import Testing
 
         secondWorker.respondToPushes()
         secondWorker.advanceClock(milliseconds: 1_000)
-        #expect(membersText(of: 1, in: secondWorker) == "{\"delivered\":4}")
+        #expect(memberCountsText(of: 1, in: secondWorker) == "{\"delivered\":4}")
         firstWorker.store = secondWorker.store
         firstWorker.advanceClock(milliseconds: 1_000)
         #expect(firstWorker.send().isEmpty)
@@ -204,7 +206,7 @@ import Testing
         secondWorker.readLog()
         #expect(secondWorker.sendAndAcceptPushes().map(\.member) == [names[2], names[3]])
         secondWorker.advanceClock(milliseconds: 1_000)
-        #expect(membersText(of: 1, in: secondWorker) == "{\"delivered\":4}")
+        #expect(memberCountsText(of: 1, in: secondWorker) == "{\"delivered\":4}")
     }
 
     // MARK: - Pages
@@ -213,11 +215,12 @@ import Testing
     /// the page.
     @Test func `A page that is split while it is read loses no member`() {
         let harness = RoundHarness()
-        let all = SimulatedNames.longNames[0]
-        for name in all.prefix(45) { harness.join(name) }
+        let allNames = SimulatedNames.longNames[0]
+        let initialMemberCount = 45
+        for name in allNames.prefix(initialMemberCount) { harness.join(name) }
         harness.appendCommand(1)
         var reached: [String] = []
-        var joinedCount = 45
+        var joinedCount = initialMemberCount
         for _ in 0..<400 {
             guard let call = harness.nextCall() else {
                 reached += harness.send().map(\.member)
@@ -226,19 +229,19 @@ import Testing
                 harness.nowMilliseconds += 500
                 continue
             }
-            if case .page = call.operation, joinedCount < all.count {
-                for name in all[joinedCount...].prefix(7) { harness.join(name) }
-                joinedCount = min(all.count, joinedCount + 7)
+            if case .page = call.operation, joinedCount < allNames.count {
+                for name in allNames[joinedCount...].prefix(7) { harness.join(name) }
+                joinedCount = min(allNames.count, joinedCount + 7)
             }
             harness.reply(to: call)
         }
-        #expect(Set(reached).isSuperset(of: all.prefix(45)))
+        #expect(Set(reached).isSuperset(of: allNames.prefix(initialMemberCount)))
         #expect(Set(reached).count == reached.count)
         #expect(harness.core.roundCount == 0)
     }
 
     /// While few pages are in use, the core asks for pages at once. While many are in use, it batches further reads.
-    @Test func `Pages are requested together`() {
+    @Test func `While many pages are in use, further reads are sent together`() {
         let harness = RoundHarness()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { harness.join(name) }
         harness.appendCommand(1)
@@ -269,7 +272,7 @@ import Testing
             for name in names { harness.join(name, "match-\(number)") }
             harness.appendCommand(number, "match-\(number)")
         }
-        var (mostPages, sent) = (0, [RoundHarness.SentPush]())
+        var (largestPageCount, sent) = (0, [RoundHarness.SentPush]())
         for _ in 0..<10_000 where harness.core.roundCount > 0 {
             harness.core.advance(now: harness.moment)
             if let due = harness.core.pageReads.sendDueMilliseconds {
@@ -277,18 +280,18 @@ import Testing
             }
             var calls: [AudienceCall<[UInt8]>] = []
             while let call = harness.nextCall() { calls.append(call) }
-            mostPages = max(mostPages, harness.core.pages.count)
+            largestPageCount = max(largestPageCount, harness.core.pages.count)
             #expect(harness.core.appQueues[0].pageBytes <= 8 * PageSlot.expectedBytesMax)
             for call in calls { harness.reply(to: call) }
             if calls.isEmpty { sent += harness.sendAndAcceptPushes() }
         }
-        #expect(mostPages > 100)
+        #expect(largestPageCount > 100)
         #expect(sent.count == 40 * names.count)
         #expect(harness.core.appQueues[0].pageBytes == 0 && harness.core.appQueues[0].pageCount == 0)
     }
 
     /// The core has no room for the segment's next page until it has pushed to all members of the first page.
-    @Test func `No member is read twice when a newer version takes over`() {
+    @Test func `A newer version that takes over a round reaches each member once`() {
         let harness = RoundHarness(pagesMax: 8)
         let allNames = SimulatedNames.longNames[0]
         for name in allNames { harness.join(name) }
@@ -303,7 +306,7 @@ import Testing
         harness.advanceClock(milliseconds: 1_000)
         #expect(laterPushes.count == allNames.count && Set(laterPushes.map(\.member)) == Set(allNames))
         #expect((earlierPushes + laterPushes).filter { $0.alert == 1 }.count == allNames.count)
-        #expect(membersText(of: 2, in: harness) == "{\"delivered\":80}")
+        #expect(memberCountsText(of: 2, in: harness) == "{\"delivered\":80}")
         #expect(harness.core.roundCount == 0)
     }
 }

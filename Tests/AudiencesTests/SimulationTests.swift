@@ -4,7 +4,7 @@ import Testing
 /// The core of audiences keeps its invariants in the random histories of many seeds (``SimulationSeeds``), with models
 /// of Kafka, the store and the phones.
 @Suite(.ownThread) struct SimulationTests {
-    private static let seeds = SimulationSeeds<SimulationParameters.Kind>(standardCount: 1_430)
+    private static let seeds = SimulationSeeds<SimulationParameters.Kind>(defaultSeedCountPerKind: 1_430)
     /// Seeds that once failed, and what each of them found.
     static let regressions: [(SimulationParameters.Kind, [UInt64])] = [
         // A fan-out record came for a round that another worker had claimed. The core freed the pages of the round's

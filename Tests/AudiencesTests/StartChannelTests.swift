@@ -31,7 +31,7 @@ import Testing
         try harness.appendStart(1, members, on: channels)
         harness.performPendingWork()
         var addresses: [String: [String]] = [:]
-        for start in harness.results where start.contains(#""device":""#) {
+        for start in harness.producedRecords where start.contains(#""device":""#) {
             let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
             addresses[String(device)] = ["input-push-token", "input-push-channel"]
                 .filter { start.contains("\"\($0)\"") }
@@ -78,17 +78,18 @@ import Testing
 
     @Test func `A channel that does not fit is left out, and a token is used`() throws {
         let production = try channels(.production)
-        func filled(_ count: Int) -> String { "\"x\":\"\(String(repeating: "x", count: count))\"," }
+        func makeFiller(_ byteCount: Int) -> String { "\"x\":\"\(String(repeating: "x", count: byteCount))\"," }
         // For each of the two addresses: the longest body that has room for the address, and a body that is
         // one byte longer.
-        let base = try bodyByteCount(filled(0))
+        let bodyByteCountMin = try bodyByteCount(makeFiller(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
-        let onChannel = Limits.bodyBytesMax - base - StartedActivityAddress.channel(identifier).byteCount + 1
-        let onToken = Limits.bodyBytesMax - base - StartedActivityAddress.token.byteCount + 1
-        #expect(try addresses(filled(onChannel), on: production)["new"] == channel)
-        #expect(try addresses(filled(onChannel + 1), on: production)["new"] == token)
-        #expect(try addresses(filled(onToken), on: production)["new"] == token)
-        #expect(try addresses(filled(onToken + 1), on: production)["new"] == [])
+        let fillerBytesMax = Limits.bodyBytesMax - bodyByteCountMin + 1
+        let besideChannelMax = fillerBytesMax - StartedActivityAddress.channel(identifier).byteCount
+        let besideTokenMax = fillerBytesMax - StartedActivityAddress.token.byteCount
+        #expect(try addresses(makeFiller(besideChannelMax), on: production)["new"] == channel)
+        #expect(try addresses(makeFiller(besideChannelMax + 1), on: production)["new"] == token)
+        #expect(try addresses(makeFiller(besideTokenMax), on: production)["new"] == token)
+        #expect(try addresses(makeFiller(besideTokenMax + 1), on: production)["new"] == [])
     }
 
     private func bodyByteCount(_ members: String) throws -> Int {
@@ -96,13 +97,13 @@ import Testing
         harness.join("new", kind: .device)
         try harness.appendStart(1, members, on: AudienceChannels())
         harness.performPendingWork()
-        let start = try #require(harness.results.first { $0.contains(#""device":""#) })
+        let start = try #require(harness.producedRecords.first { $0.contains(#""device":""#) })
         return try Array(start.utf8).withUnsafeBytes { try Command.decode($0).bodyByteCount }
     }
 
     /// Redis knows the audience's channels when it admits the start. The fan-out records bring them to the
     /// worker that writes each device's start.
-    @Test func `The fanout records of a start name the channels`() throws {
+    @Test func `The fan-out records of a start name the channels`() throws {
         let harness = RoundHarness()
         let channels = try channels(.production)
         harness.store.setChannel(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.app)

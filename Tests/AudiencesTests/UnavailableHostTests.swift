@@ -22,17 +22,16 @@ import Testing
         return harness
     }
 
-    /// Writes the commands with these numbers, one every five seconds and by default for an hour. Checks that the core
-    /// never has more than `recordsMax` records.
-    private func sendCommandsForAnHour(_ harness: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, recordsMax: Int)
-    {
-        var mostRecords = 0
+    /// Appends the commands with these numbers, one every five seconds. Checks that the core never has more than
+    /// `recordsMax` records.
+    private func appendCommands(_ numbers: ClosedRange<Int>, to harness: RoundHarness, recordsMax: Int) {
+        var largestRecordCount = 0
         for number in numbers {
             harness.appendCommand(number)
             harness.advanceClock(milliseconds: Self.periodMilliseconds)
-            mostRecords = max(mostRecords, harness.core.recordCount)
+            largestRecordCount = max(largestRecordCount, harness.core.recordCount)
         }
-        #expect(mostRecords <= recordsMax)
+        #expect(largestRecordCount <= recordsMax)
     }
 
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
@@ -40,9 +39,9 @@ import Testing
         let harness = makeHarness(hasAlert: false, response: response)
         // At most four records are in the core at once: those that it read before it noticed the outage, and
         // one that waits for its version's checkpoint.
-        sendCommandsForAnHour(harness, recordsMax: 4)
+        appendCommands(2...720, to: harness, recordsMax: 4)
         #expect(harness.core.recordCount == 1)
-        #expect(harness.committableOffset == 719, "the newest is not settled, and all before it are")
+        #expect(harness.committableOffset == 719, "all commands except the newest are settled")
         #expect(harness.sendAndAcceptPushes().map(\.content) == [720, 720, 720, 720])
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
@@ -52,9 +51,9 @@ import Testing
     /// Some members have not got the alert, so its version stays unsettled. Newer versions that are replaced still
     /// settle.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
-    func `An alert that must still be sent holds only its own version`(response: PushResult.Disposition) {
+    func `An alert that must still be sent keeps only its own version unsettled`(response: PushResult.Disposition) {
         let harness = makeHarness(hasAlert: true, response: response)
-        sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
+        appendCommands(2...600, to: harness, recordsMax: 4)
         #expect(harness.core.recordCount == 2)
         #expect(harness.committableOffset == 0)
         let heard = harness.sendAndAcceptPushes().filter { $0.alert == 1 }.map(\.member)
@@ -64,9 +63,10 @@ import Testing
         #expect(harness.core.recordCount == 0 && harness.core.roundCount == 0)
     }
 
-    @Test func `An alert that is too old holds no version`() {
+    @Test func `An alert that is too old keeps no version unsettled`() {
         let harness = makeHarness(hasAlert: true, response: .retryLater)
-        sendCommandsForAnHour(harness, 2...730, recordsMax: 4)
+        // The last command comes more than an hour after the alert, and an hour is the policy's limit.
+        appendCommands(2...730, to: harness, recordsMax: 4)
         #expect(harness.core.recordCount == 1)
         #expect(harness.committableOffset == 729)
     }
@@ -75,7 +75,7 @@ import Testing
     /// reach.
     @Test func `The next owner takes over the remaining versions`() {
         let firstWorker = makeHarness(hasAlert: true, response: .retryLater)
-        sendCommandsForAnHour(firstWorker, 2...100, recordsMax: 4)
+        appendCommands(2...100, to: firstWorker, recordsMax: 4)
         #expect(firstWorker.beginRevoking())
         let progress = firstWorker.core.progress(firstWorker.partitionIndex)
         #expect(progress?.committableOffset == 0)

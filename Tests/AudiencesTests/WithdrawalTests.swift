@@ -13,11 +13,11 @@ import Testing
     }
 
     private func takeReturnedRecords(_ harness: RoundHarness) -> [ReturnedRecord] {
-        var returns: [ReturnedRecord] = []
+        var returnedRecords: [ReturnedRecord] = []
         while let command = harness.core.takeReturnedCommand() {
-            returns.append(ReturnedRecord(record: command.record.rawValue, ending: command.handoverResult))
+            returnedRecords.append(ReturnedRecord(record: command.record.rawValue, ending: command.handoverResult))
         }
-        return returns
+        return returnedRecords
     }
 
     /// Two commands that wait; the newer one carries the alert of the older one.
@@ -34,12 +34,12 @@ import Testing
         #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .withdrawn)])
         harness.performPendingWork()
         #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 1, ending: .fannedOut)])
-        let record = try #require(harness.results.first)
+        let record = try #require(harness.producedRecords.first)
         #expect(record.contains(#""c":1"#) && record.contains(#""alert""#))
     }
 
     /// The carrier waits before a start. Behind the start, the older command would be superseded, and its alert lost.
-    @Test func `The alert's command waits in its carrier's place`() {
+    @Test func `An alert's command takes over its carrier's position before a start`() {
         let harness = harnessWithCarriedAlert()
         harness.handOver(3, .start, expirationSeconds: harness.nowMilliseconds / 1_000 + 3_600)
         harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
@@ -67,6 +67,6 @@ import Testing
         let endings = takeReturnedRecords(harness)
         #expect(endings.contains(ReturnedRecord(record: 2, ending: .fannedOut)))
         #expect(endings.contains(ReturnedRecord(record: 1, ending: .outcome(.superseded))))
-        #expect(try #require(harness.results.first).contains(#""alert""#))
+        #expect(try #require(harness.producedRecords.first).contains(#""alert""#))
     }
 }

@@ -22,6 +22,7 @@ struct CommandTests {
 
     static let app = "com.example.ride"
     static let time = Date(timeIntervalSince1970: 1_790_000_000.9)
+    /// About ten minutes after `time`. The number is in seconds since 2001, as in ActivityKit's JSON.
     static let arrival = Date(timeIntervalSinceReferenceDate: 811_693_400)
     static let state = State(
         driverName: "Tomasz \"T\" 😀",
@@ -72,11 +73,12 @@ struct CommandTests {
         #expect(String(decoding: try command.value(), as: UTF8.self) == expected)
     }
 
-    @Test func `A change of bytes is a change, also of texts that Swift's strings take for equal`() throws {
+    @Test func `An id counts as changed if it has the same characters in other bytes`() throws {
         let record = #"{"app":"com.example.ride","activity":"é","aps":{"event":"update","timestamp":1790000000}}"#
         var command = try LiveActivityCommand<JSONValue>(value: Data(record.utf8))
         command.address = .activity("e\u{301}")
         let text = String(decoding: try command.value(), as: UTF8.self)
+        // The accent behind `e` ends with the byte 0x81. The single character `é` ends with 0xA9.
         #expect(text.utf8.contains(0x81) && !text.utf8.contains(0xA9), "\(text)")
     }
 
@@ -146,7 +148,7 @@ struct CommandTests {
         ]
     }
 
-    @Test func `Commands are accepted by the worker, and read again as they were`() throws {
+    @Test func `The worker accepts the library's commands, and the library reads them as it wrote them`() throws {
         for command in try Self.commands() {
             let value = try command.value()
             #expect(WorkerCodec.commandFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
@@ -209,7 +211,7 @@ struct CommandTests {
         #expect(throws: EncodingError.self) { try command.value() }
     }
 
-    @Test func `Commands have the id of what they are for as their key`() throws {
+    @Test func `A command's key is the id of its activity, audience or channel`() throws {
         #expect(
             try Self.commands().map(\.key) == [
                 "ride/7", "ride/7", "ride/7", "ride/7", "rides", "rides", "dHN0LXNyY2gtY2hubA==", "ride/7", "rides",

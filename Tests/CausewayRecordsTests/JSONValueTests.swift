@@ -57,7 +57,7 @@ struct JSONValueTests {
     }
 
     /// Swift's `String` treats `é` and `e` with a combining accent as equal. The worker compares bytes.
-    @Test func `Texts are equal if their bytes are`() throws {
+    @Test func `Texts are equal only if their bytes are equal`() throws {
         let text = "{\"e\u{301}\":1,\"\u{E9}\":2}"
         let value = try JSONValue(text: text.utf8)
         #expect(String(decoding: try value.text(), as: UTF8.self).utf8.elementsEqual(text.utf8))

@@ -6,7 +6,7 @@ import Testing
 struct RecordTests {
     private static let time = Date(timeIntervalSince1970: 1_790_000_000.123)
 
-    @Test func `Registrations are accepted by the worker, and read again as they were`() throws {
+    @Test func `The worker accepts the library's registrations, and the library reads them as it wrote them`() throws {
         let kinds: [Registration.Kind] = [
             .activity(.init(id: "ride-7")),
             .activity(

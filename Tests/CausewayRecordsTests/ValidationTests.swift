@@ -58,7 +58,7 @@ struct ValidationTests {
         #expect(Set(try faults(command).map { $0.prefix { $0 != ":" } }) == ["priority", "policy", "payload.aps"])
     }
 
-    @Test func `Sizes have limits`() throws {
+    @Test func `A body, a string and the nesting have limits`() throws {
         let long = JSONValue.string(String(repeating: "a", count: 4_050))
         let tooLarge = Self.update { $0.contentState = ["a": long] }
         var toChannel = Command.update(app: "a", .channel("Y2g=", .sandbox), at: Self.now, contentState: ["a": long])

@@ -116,13 +116,13 @@ enum WorkerCodec {
         }
     }
 
-    /// Calls the body with an audience command's name and the names of its dropped fields.
+    /// Calls the body with a reference to an audience's command, and with the names of the command's dropped fields.
     private static func withReferenceAndDroppedFields<Value>(
         _ body: (AudienceCommandReference, UnsafeRawBufferPointer) -> Value
     )
         -> Value
     {
-        withCommandReference { name in withText("lineups,odds") { dropped in body(name, dropped) } }
+        withCommandReference { reference in withText("lineups,odds") { dropped in body(reference, dropped) } }
     }
 
     private static var counts: OutcomeCounts {
@@ -138,17 +138,17 @@ enum WorkerCodec {
 
     static func rangeResult() throws -> Data {
         guard let range = SegmentRange(index: 0, rangeCount: 4) else { throw CocoaError(.featureUnsupported) }
-        return withCommandReference { name in
+        return withCommandReference { reference in
             written {
-                RangeResultRecord(command: name, range: range, memberCounts: counts, times: times).write(to: &$0)
+                RangeResultRecord(command: reference, range: range, memberCounts: counts, times: times).write(to: &$0)
             }
         }
     }
 
     static func audienceResult() -> Data {
-        withReferenceAndDroppedFields { name, dropped in
+        withReferenceAndDroppedFields { reference, dropped in
             var result = AudienceResultRecord(
-                command: name,
+                command: reference,
                 memberCounts: counts,
                 times: times,
                 timestamp: 1_790_000_004,
@@ -164,9 +164,9 @@ enum WorkerCodec {
     static func broadcastResult() throws -> Data {
         guard let identifier = ChannelIdentifier("Y2g=") else { throw CocoaError(.featureUnsupported) }
         return withText("BadChannelId") { reason in
-            withReferenceAndDroppedFields { name, dropped in
+            withReferenceAndDroppedFields { reference, dropped in
                 var result = BroadcastResultRecord(
-                    command: name,
+                    command: reference,
                     channel: AudienceChannel(environment: .production, storage: .newest, identifier: identifier),
                     outcome: .failed,
                     reason: reason,

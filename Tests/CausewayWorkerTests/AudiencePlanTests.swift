@@ -42,6 +42,8 @@ struct AudiencePlanTests {
                 )
                 #expect(plan.busyProcessorHundredths >= previousPlan.busyProcessorHundredths)
             }
+            // If one pod fails, the processors of the other pods (4 in each pod) are at most 50 % busy. The time for
+            // waking is left out.
             #expect(
                 (plan.podCount - 1) * 4 * 50 >= plan.busyProcessorHundredths - plan.podCount
                     * plan.costs.wakingProcessorHundredths

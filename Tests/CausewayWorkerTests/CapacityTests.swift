@@ -5,14 +5,15 @@ import Testing
 @testable import CausewayWorker
 
 struct CapacityTests {
-    /// The planned memory limit suffices for the planned load, and the next smaller limit does not.
     @Test(arguments: [1, 2, 4, 16, 256] as [Int64], [1, 4, 510] as [Int64])
-    func `A pod's memory holds what is planned`(processorCount: Int64, poolCount: Int64) throws {
+    func `The planned memory of a pod suffices, and 64 MiB less do not`(processorCount: Int64, poolCount: Int64) throws
+    {
         var demand = CapacityDemand(updatesPerMinute: 60_000, activityCount: 1_000)
         demand.fleet.processorsPerPod = processorCount
         demand.fleet.poolCount = poolCount
         let plan = try CapacityPlan(demand: demand)
-        func records(_ mebibytes: Int64) -> Int {
+        /// Returns how many commands a lane can keep. Each needs 1,024 bytes of blocks.
+        func recordsMax(podMebibytes mebibytes: Int64) -> Int {
             let budget = try? MemoryBudget(
                 totalBytes: (mebibytes << 20) / 100 * MemoryBudget.usableControlGroupPercent,
                 laneCount: Int(processorCount),
@@ -20,8 +21,8 @@ struct CapacityTests {
             )
             return budget.map { min($0.recordsMax(configured: .max), $0.usedBlockBytesMax / 1_024) } ?? 0
         }
-        #expect(records(plan.podMebibytes) >= MemoryBudget.plannedRecordsPerLane)
-        #expect(records(plan.podMebibytes - 64) < MemoryBudget.plannedRecordsPerLane)
+        #expect(recordsMax(podMebibytes: plan.podMebibytes) >= MemoryBudget.plannedRecordsPerLane)
+        #expect(recordsMax(podMebibytes: plan.podMebibytes - 64) < MemoryBudget.plannedRecordsPerLane)
     }
 
     @Test func `A small fleet has three pods`() throws {
@@ -64,9 +65,11 @@ struct CapacityTests {
         #expect(!planWithoutRestarts.text.contains("afterLifetime"))
     }
 
-    @Test func `The costs add up to the season that they were measured in`() {
+    @Test func `The measured costs give the CPU time of the season in which they were measured`() {
         let costs = MeasuredCosts()
+        // In the measured minute, one worker processed 718,800 commands and sent 162,090 pushes.
         let workNanoseconds = 718_800 * costs.cpuNanosecondsPerCommand + 162_090 * costs.cpuNanosecondsPerPush
+        // A hundredth of a processor is 10,000,000 ns in each of the 60 seconds.
         let wakingNanoseconds = 60 * costs.wakingProcessorHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
         // processor, which is 0.6 s in a minute.
@@ -75,8 +78,10 @@ struct CapacityTests {
 
     @Test func `More load never needs fewer resources`() throws {
         var previousPlan: CapacityPlan?
-        for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
-            let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activityCount: updates))
+        for updatesPerMinute in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
+            let plan = try CapacityPlan(
+                demand: CapacityDemand(updatesPerMinute: updatesPerMinute, activityCount: updatesPerMinute)
+            )
             if let previousPlan {
                 #expect(
                     plan.podCount >= previousPlan.podCount && plan.redisNodeCount >= previousPlan.redisNodeCount

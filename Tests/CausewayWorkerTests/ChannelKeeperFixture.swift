@@ -11,7 +11,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// A Redis server, a broker and the simulator, for several keepers. Each keeper stands for a worker.
+/// A Redis server, a broker and the simulator, shared by several keepers. Each keeper stands for one worker.
 final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses it.
     static let appEnvironment = AppEnvironment(app: "com.example.ride", environment: "production")
     static let registryKey = "{channels:com.example.ride:production}"
@@ -105,7 +105,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         }
     }
 
-    /// Writes a value into the registry as an audience's entry. This release cannot read `?`.
+    /// Replaces an audience's entry in the registry by this text. For example, `?` cannot be read as an entry.
     func setEntry(of audience: String, to value: String) {
         server.command("HSET", Self.registryKey, "a:\(audience)", value)
     }
@@ -124,17 +124,17 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     func delayNextResponse(milliseconds: Int) async throws {
         var faults = Faults()
         (faults.lateShare, faults.lateMilliseconds, faults.faultyRequests) = (1, milliseconds, 1)
-        try await simulator.setFaults(faults, ofManagement: true)
+        try await simulator.setFaults(faults, of: .management)
     }
 
     /// Makes APNs' channel management respond to all requests with 503.
     func makeManagementUnavailable() async throws {
         var faults = Faults()
         faults.serviceUnavailableShare = 1
-        try await simulator.setFaults(faults, ofManagement: true)
+        try await simulator.setFaults(faults, of: .management)
     }
 
-    func makeManagementAvailable() async throws { try await simulator.setFaults(Faults(), ofManagement: true) }
+    func makeManagementAvailable() async throws { try await simulator.setFaults(Faults(), of: .management) }
 
     /// Deletes a channel, as another program would.
     func deleteAtAPNs(_ channel: String) async throws {

@@ -12,8 +12,8 @@ import Testing
 
     // MARK: - Publishing
 
-    /// A worker publishes the entries of the registry one after another. Meanwhile a start cancels a planned deletion.
-    /// If the topic kept the plan, it would return after a loss of Redis.
+    /// A worker has read a planned deletion, and publishes it. Meanwhile a start cancels the plan. If the topic kept
+    /// the plan, the plan would return after a loss of Redis.
     @Test func `A worker does not publish a plan that another worker has cancelled since it read the registry`()
         async throws
     {
@@ -32,10 +32,10 @@ import Testing
         }
     }
 
-    /// Another worker has published the newer entry before the record of the older entry reaches the topic.
+    /// Two workers publish entries of one audience: first the newer entry, then the older one.
     ///
-    /// - Parameter isPublished: true if the other worker has already noted in the registry that the newer entry is
-    ///   published; nil if it notes this afterwards.
+    /// - Parameter isPublished: what the registry says about the newer entry when the older one reaches the topic: true
+    ///   if the newer entry is noted as published; nil if this is noted only afterwards.
     @Test(arguments: [true, nil])
     func `An entry that reaches the topic after a newer one of another worker is replaced there, and not announced`(
         isPublished: Bool?
@@ -46,7 +46,7 @@ import Testing
             let presentEntry = isPublished == true ? entry : try await worker.change(entry) { $0.isPublished = nil }
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: nil)
             #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
-            // If `isPublished` is nil, the other worker notes only now that its entry is published.
+            // If `isPublished` is nil, the newer entry is noted as published only now.
             try await worker.notePublishedIfUnchanged(presentEntry)
             #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
@@ -118,8 +118,8 @@ import Testing
 
     // MARK: - Deleting
 
-    /// Two workers complete a deletion that a third one has begun. The second one is done, and the audience has a new
-    /// channel, when the first one gets APNs' response.
+    /// A deletion has begun, and two workers complete it. APNs responds late to the first worker. By then, the second
+    /// worker has completed the deletion and created a new channel for the audience.
     @Test func `A slow deletion leaves the channel that the audience has got meanwhile`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
@@ -141,8 +141,8 @@ import Testing
 
     // MARK: - Planning
 
-    /// The request to plan the deletion may come after the request of a newer start. The start's request then found no
-    /// plan to cancel.
+    /// An end requests a planned deletion, and a newer start cancels it. If the start's request comes first, it finds
+    /// no plan to cancel. So the later request must not make the plan.
     @Test(arguments: AudienceAdmitter.Command.allCases)
     func `A deletion is planned only if no newer start was admitted`(command: AudienceAdmitter.Command)
         async throws

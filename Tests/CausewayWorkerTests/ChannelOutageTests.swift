@@ -5,14 +5,15 @@ import Testing
 
 @testable import CausewayWorker
 
-/// What the periodic work does about entries of the registry that the topic does not have, while Kafka or APNs is away.
+/// While Kafka or APNs is away, the topic may lack entries of the registry. These tests show what a worker's periodic
+/// work does about such entries.
 @Suite(.ownThread) struct ChannelOutageTests {
     private static let appEnvironment = ChannelKeeperFixture.appEnvironment
     private static let audiences = ["final", "semifinal", "third-place"]
     /// The code of Kafka's error TOPIC_AUTHORIZATION_FAILED: the workers may not write to the topic.
     private static let topicAuthorizationFailedCode: Int32 = 29
 
-    /// Creates a channel for each audience. Then the registry says that the topic does not have the entries.
+    /// Creates a channel for each audience, and notes in the registry that the topic does not have the entries yet.
     private func makeUnpublishedEntries(_ worker: ChannelKeeper) async throws {
         for audience in Self.audiences {
             let entry = try await worker.create(audience, Self.appEnvironment)
@@ -24,8 +25,8 @@ import Testing
         try await worker.readEntries(Self.appEnvironment).filter { $0.isPublished != true }.map(\.audience)
     }
 
-    /// Each attempt could wait for Kafka as long as the first one.
-    @Test func `After Kafka has failed to take an entry, the others wait for the next period`() async throws {
+    /// Each further attempt could wait for Kafka as long as the first one, so the worker makes none.
+    @Test func `After Kafka has failed to take an entry, the other entries wait for the next period`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             try await makeUnpublishedEntries(worker)
@@ -40,8 +41,8 @@ import Testing
         }
     }
 
-    /// Broadcasts need only the announcement.
-    @Test func `While Kafka is away, a channel is announced at once after the first wait`() async throws {
+    /// Broadcasts need only the announcement in Redis, not the record in Kafka.
+    @Test func `While Kafka is away, channels are announced, and only the first one waits for Kafka`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             fixture.broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
@@ -100,7 +101,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create("final", Self.appEnvironment)
             if isLateRecord { _ = try await worker.delete("final", Self.appEnvironment) }
-            // The record before the tombstone reaches the topic.
+            // The code 0 means no error: Kafka takes the record before the tombstone, but not the tombstone.
             fixture.broker.failNextRequests(.produce, with: [0, Self.topicAuthorizationFailedCode])
             if isLateRecord {
                 let lateEntry = Self.makeUnpublished(entry)
@@ -119,7 +120,7 @@ import Testing
         }
     }
 
-    /// The audience has got another channel, and its record is in the topic.
+    /// A tombstone after this record would delete the new channel from the topic.
     @Test func `A missing tombstone is not written after the record of a new channel`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()

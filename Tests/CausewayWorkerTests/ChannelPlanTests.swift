@@ -6,14 +6,15 @@ import Testing
 
 @testable import CausewayWorker
 
-/// A planned deletion is kept, and each channel of an ended audience gets one, whatever fails in between.
+/// Each channel of an ended audience gets a planned deletion, and the plan is kept, even if a worker or APNs fails.
 @Suite(.ownThread) struct ChannelPlanTests {
     private static let audience = "final"
     private static let appEnvironment = ChannelKeeperFixture.appEnvironment
 
     // MARK: - Replacements
 
-    /// Redis keeps the record of an audience for a day. Later, only the channel's entry knows the plan.
+    /// Redis forgets an ended audience after about a day. From then on, only the channel's entry says that the channel
+    /// must be deleted.
     @Test func `A planned deletion outlives a replacement that APNs refuses`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
@@ -35,7 +36,7 @@ import Testing
         }
     }
 
-    /// Two lanes have noticed the loss. The request of the second one comes after the replacement.
+    /// Two lanes have noticed the loss. The request of the second lane comes when the channel is already replaced.
     @Test func `A late request to replace a lost channel does not cancel the planned deletion`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
@@ -47,8 +48,8 @@ import Testing
         }
     }
 
-    /// The end's request finds the entry of the lost channel.
-    @Test func `A deletion that is planned while a lost channel is replaced is that of the new channel`() async throws {
+    /// When another worker plans the deletion, the registry still has the entry of the lost channel.
+    @Test func `A deletion that is planned while a lost channel is replaced applies to the new channel`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
@@ -98,7 +99,7 @@ import Testing
 
     /// The request of an earlier command comes after the end, because another worker was slow.
     @Test(arguments: [true, false])
-    func `A late request of a command neither creates a channel for good nor cancels its planned deletion`(
+    func `A late request of a command creates no channel that stays, and cancels no planned deletion`(
         hasChannel: Bool
     ) async throws {
         try await ChannelKeeperFixture.run { fixture in
@@ -150,6 +151,8 @@ import Testing
 
     /// The registry says that the deletion has begun, and its worker may have died. The channel is still announced, so
     /// a start may have named it.
+    ///
+    /// - Parameter isRequested: whether the start's request finds the entry first, or the periodic work.
     @Test(arguments: [true, false])
     func `A channel that a start may have named is not deleted, although its deletion has begun`(isRequested: Bool)
         async throws
@@ -172,8 +175,10 @@ import Testing
         }
     }
 
-    /// No start names a channel that is not announced. APNs may have deleted the channel already. The entry of an older
-    /// worker also has its plan until the deletion ends (`hasPlan`).
+    /// No start names a channel that is not announced, and APNs may have deleted the channel already.
+    ///
+    /// - Parameter hasPlan: whether the entry still has its plan. An older release keeps the plan until the deletion
+    ///   ends.
     @Test(arguments: [true, false])
     func `A deletion that has begun is completed if the channel is not announced any more`(hasPlan: Bool) async throws {
         try await ChannelKeeperFixture.run { fixture in
@@ -201,7 +206,7 @@ import Testing
 
     // MARK: - A loss of Redis
 
-    /// The workers have not yet read the newest commands again.
+    /// After the loss, the workers have not yet read the newest commands again. One of them may be a start.
     @Test func `A planned deletion that is due when it is restored waits for starts that are read again`() async throws
     {
         try await ChannelKeeperFixture.run { fixture in

@@ -8,7 +8,7 @@ import Testing
         ChannelRequest(kind, app: "com.example.app", audience: audience)
     }
 
-    @Test func `Requests that wait for their audience's first one leave the slots to others`() {
+    @Test func `Requests that wait for an earlier one of their audience do not delay other audiences`() {
         let queues = ChannelRequestQueues()
         for _ in 0..<ChannelRequestQueues.permitsMax + 1 { queues.add(request("slow")) }
         queues.add(request("other"))
@@ -31,7 +31,7 @@ import Testing
         #expect(queues.takeNextReadyRequest() == nil)
     }
 
-    @Test func `An audience with many requests takes turns with the others`() {
+    @Test func `Requests of different audiences run alternately`() {
         let queues = ChannelRequestQueues()
         for audience in ["many", "many", "few"] { queues.add(request(audience)) }
         #expect(queues.takeNextReadyRequest() == request("many"))
@@ -40,7 +40,7 @@ import Testing
         #expect(queues.takeNextReadyRequest() == request("many"))
     }
 
-    @Test func `No more slots are given than there are`() {
+    @Test func `The number of permits is limited`() {
         let queues = ChannelRequestQueues()
         for _ in 0..<ChannelRequestQueues.permitsMax { #expect(queues.acquirePermit()) }
         #expect(!queues.acquirePermit())

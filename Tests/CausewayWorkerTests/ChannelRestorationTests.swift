@@ -66,7 +66,7 @@ import Testing
         try keeper.restore(keeper.managedEnvironments, attemptsMax: attemptsMax)
     }
 
-    @Test func `A restoration that its last attempt completes has succeeded`() async throws {
+    @Test func `A restoration succeeds if its last allowed attempt completes it`() async throws {
         let fixture = try KeeperFixture()
         defer { withExtendedLifetime(fixture) {} }
         let keeper = try #require(fixture.keeper)
@@ -84,11 +84,11 @@ import Testing
     // MARK: - Changes by another worker
 
     /// What a keeper does with an entry that another worker has changed since the keeper read it.
-    enum StaleChange: CaseIterable { case cancelDeletion, planDeletion, delete }
+    enum LateChange: CaseIterable { case cancelDeletion, planDeletion, delete }
 
     /// The other worker has replaced the channel, because APNs had lost it.
-    @Test(arguments: StaleChange.allCases)
-    func `A keeper does not overwrite an entry that another worker has changed`(change: StaleChange) async throws {
+    @Test(arguments: LateChange.allCases)
+    func `A keeper does not overwrite an entry that another worker has changed`(change: LateChange) async throws {
         let fixture = try KeeperFixture()
         defer { withExtendedLifetime(fixture) {} }
         let keeper = try #require(fixture.keeper)
@@ -97,7 +97,7 @@ import Testing
         if change == .cancelDeletion { readEntry.deleteAfterMilliseconds = .max }
         let newerEntry = Self.makeEntry("final", channel: "bmV3ZXItY2hhbm5lbA==")
         try await Self.add(newerEntry, by: keeper)
-        try? await Self.make(change, of: readEntry, by: keeper)
+        try? await Self.carryOut(change, of: readEntry, by: keeper)
         let entries = try await Self.readRegistryAsIs(by: keeper)
         #expect(entries == [newerEntry])
     }
@@ -106,7 +106,7 @@ import Testing
         try #require(try keeper.registry.addIfAbsent(entry))
     }
 
-    private static func make(_ change: StaleChange, of entry: ChannelEntry, by keeper: isolated ChannelKeeper)
+    private static func carryOut(_ change: LateChange, of entry: ChannelEntry, by keeper: isolated ChannelKeeper)
         async throws
     {
         switch change {

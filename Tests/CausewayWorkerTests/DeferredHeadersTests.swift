@@ -46,21 +46,21 @@ import Testing
         #expect((readDeferral.recordTimestampMilliseconds < 0) == (milliseconds < 0))
     }
 
+    /// Numbers that are too small or too large are refused too, because arithmetic with them could overflow.
     @Test func `Headers that no lane has written are refused`() {
         var numbers = DeferredHeaders.stateText(of: Self.deferral).split(separator: " ").map(String.init)
         #expect(DeferredHeaders.parseDeferral(numbers.dropLast().joined(separator: " ")) == nil)
         #expect(DeferredHeaders.parseDeferral("") == nil)
         for position in numbers.indices {
-            let positionsWrong = position == Self.alertTimestamp ? ["0", "5"] : []
-            for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
+            let invalidTimestamps = position == Self.alertTimestampPosition ? ["0", "5"] : []
+            for invalidNumber in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + invalidTimestamps {
                 let validNumber = numbers[position]
-                numbers[position] = wrong
-                // A number that is too small or too large is refused, because arithmetic with it could overflow.
+                numbers[position] = invalidNumber
                 let readDeferral = DeferredHeaders.parseDeferral(numbers.joined(separator: " "))
-                if position == Self.alertTimestamp, wrong.hasPrefix("-") {
+                if position == Self.alertTimestampPosition, invalidNumber.hasPrefix("-") {
                     #expect(readDeferral?.alertVersion == nil)
                 } else {
-                    #expect(readDeferral == nil, "number \(position): \(wrong)")
+                    #expect(readDeferral == nil, "number \(position): \(invalidNumber)")
                 }
                 numbers[position] = validNumber
             }
@@ -69,7 +69,6 @@ import Testing
         #expect(DeferredHeaders.parseDeferral(numbers.joined(separator: " ")) == nil)
     }
 
-    /// The position of the alert's timestamp in the header. Any negative number there means that there is no
-    /// alert.
-    private static let alertTimestamp = 12
+    /// The position of the alert's timestamp in the header. A negative timestamp means that there is no alert.
+    private static let alertTimestampPosition = 12
 }

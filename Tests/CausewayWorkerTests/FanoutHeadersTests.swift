@@ -109,27 +109,28 @@ import Testing
         #expect(FanoutHeaders.parseInstruction("") == nil)
         #expect(FanoutHeaders.parseInstruction(String(repeating: " ", count: 100_000)) == nil)
         for position in numbers.indices {
-            for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999", "1\u{0}", "١"] {
+            for invalidNumber in ["", "x", "-2", "\(Int64.min)", "99999999999999999999", "1\u{0}", "١"] {
                 let validNumber = numbers[position]
-                numbers[position] = wrong
+                numbers[position] = invalidNumber
                 #expect(
                     FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) == nil,
-                    "number \(position): \(wrong)"
+                    "number \(position): \(invalidNumber)"
                 )
                 numbers[position] = validNumber
             }
         }
-        // Numbers that are too small or too large, or that do not fit the other numbers.
-        for (position, wrong) in [
+        // Each case: a position in the header, and a number that is too small or too large there, or that does not fit
+        // the other numbers.
+        for (position, invalidNumber) in [
             (0, "16"), (1, "3"), (1, "0"), (1, "15"), (1, "512"), (2, "0"), (2, "999999999"), (2, "10000000000"),
             (3, "0"), (3, "7"), (4, "9"), (5, "2"), (6, "2147483648"), (7, "4611686018427387905"),
             (8, "9007199254740993"), (10, "9223372036854775807"), (11, "10000000000"), (13, "2"), (14, "2"),
         ] {
             let validNumber = numbers[position]
-            numbers[position] = wrong
+            numbers[position] = invalidNumber
             #expect(
                 FanoutHeaders.parseInstruction(numbers.joined(separator: " ")) == nil,
-                "number \(position): \(wrong)"
+                "number \(position): \(invalidNumber)"
             )
             numbers[position] = validNumber
         }

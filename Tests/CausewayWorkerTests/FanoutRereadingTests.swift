@@ -29,7 +29,7 @@ import Testing
             }
     }
 
-    private func makeReport(_ assignmentNumber: UInt32) -> LaneReport {
+    private func makeRereadRequest(_ assignmentNumber: UInt32) -> LaneReport {
         LaneReport(
             topic: Intake.fanoutTopicIndex,
             partition: Self.partition.partition,
@@ -39,8 +39,8 @@ import Testing
         )
     }
 
-    /// The lane asks for a reading, and then for another one. The lane must drop all records from before the newest
-    /// reading, also those of the first reading.
+    /// The lane asks to read the partition again, and later asks once more. It must drop the records from before its
+    /// second request, also those that its first request has brought.
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
         let firstEntry = try #require(tests.dealRecord())
@@ -55,13 +55,13 @@ import Testing
         #expect(lanePartition.expects(firstEntry))
         lanePartition.rereadRequestCount &+= 1
         #expect(!lanePartition.expects(firstEntry))
-        let isAccepted = tests.table.noteRereadRequest(makeReport(firstEntry.assignmentNumber))
+        let isAccepted = tests.table.noteRereadRequest(makeRereadRequest(firstEntry.assignmentNumber))
         #expect(isAccepted)
         let secondEntry = try #require(tests.dealRecord())
         #expect(lanePartition.expects(secondEntry) && !lanePartition.expects(firstEntry))
         lanePartition.rereadRequestCount &+= 1
         #expect(!lanePartition.expects(secondEntry))
-        let isAcceptedAgain = tests.table.noteRereadRequest(makeReport(firstEntry.assignmentNumber))
+        let isAcceptedAgain = tests.table.noteRereadRequest(makeRereadRequest(firstEntry.assignmentNumber))
         let thirdEntry = try #require(tests.dealRecord())
         #expect(isAcceptedAgain && lanePartition.expects(thirdEntry))
     }
@@ -71,7 +71,7 @@ import Testing
         let firstEntry = try #require(tests.dealRecord())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteRereadRequest(makeReport(firstEntry.assignmentNumber))
+        let isAccepted = tests.table.noteRereadRequest(makeRereadRequest(firstEntry.assignmentNumber))
         #expect(!isAccepted)
         #expect(tests.table[Self.partition]?.rereadRequestCount == 0)
     }

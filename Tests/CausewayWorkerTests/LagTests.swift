@@ -40,9 +40,12 @@ import Testing
         #expect(untakenRecordCount(at: 2_000) { _ in } == (0, false))
         #expect(
             untakenRecordCount(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecordCount, true),
-            "its records are on their way"
+            "the lane has got none of its records yet"
         )
-        #expect(untakenRecordCount(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
+        #expect(
+            untakenRecordCount(at: 2_000) { $0.highWatermark = 500 } == (0, false),
+            "no record has come in time, so the log counts as read to its end"
+        )
         #expect(untakenRecordCount(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
     }
 }
@@ -57,8 +60,8 @@ import Testing
         var table = AssignmentTable()
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.countUndealtRecords(of: 0) == 0, "nothing is known")
-        for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let reportedEntry = table.updateReportedEnd(highWatermark: high, of: partition(number))
+        for (number, highWatermark) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
+            let reportedEntry = table.updateReportedEnd(highWatermark: highWatermark, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
         #expect(table.countUndealtRecords(of: 0) == 0, "nothing was dealt: the positions are not known")
@@ -92,7 +95,7 @@ import Testing
         #expect(table.countUndealtRecords(of: 0) == 18)
     }
 
-    @Test func `A broker may report any number`() {
+    @Test func `The lag does not overflow, whatever number a broker reports`() {
         var table = AssignmentTable()
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
@@ -108,15 +111,15 @@ import Testing
         #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))
     }
 
-    @Test func `A high watermark is reported once`() {
+    @Test func `Each new high watermark is reported to the lane once`() {
         var table = AssignmentTable()
         var reports: [Bool] = []
-        func updateReportedEnd(_ high: Int64) {
-            reports.append(table.updateReportedEnd(highWatermark: high, of: partition(0)) != nil)
+        func updateReportedEnd(_ highWatermark: Int64) {
+            reports.append(table.updateReportedEnd(highWatermark: highWatermark, of: partition(0)) != nil)
         }
         updateReportedEnd(1)
         _ = table.insert(partition(0), lane: 0)
-        for high in [1, 1, 2] as [Int64] { updateReportedEnd(high) }
+        for highWatermark in [1, 1, 2] as [Int64] { updateReportedEnd(highWatermark) }
         _ = table.insert(partition(0), lane: 0)
         updateReportedEnd(2)
         #expect(
@@ -151,7 +154,7 @@ import Testing
         #expect(consumerLag(start: .end, high: 100) == 0)
     }
 
-    @Test func `After reading to the end of the log the lag is the unsettled records`() {
+    @Test func `After reading to the end of the log, only unsettled records count as lag`() {
         func lagAtLogEnd(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
             let logEnd = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
             return PartitionLag.countRecords(
@@ -167,7 +170,7 @@ import Testing
         #expect(lagAtLogEnd(unsettled: -1, dealtUpTo: -1) == 0, "nothing but markers")
     }
 
-    @Test func `A log may have any size`() {
+    @Test func `The lag does not overflow, whatever offsets a log has`() {
         #expect(consumerLag(unsettled: 0, start: nil, low: .min, high: .max) == .max)
         #expect(consumerLag(start: .offset(-5), low: .min, high: .max) == .max)
         #expect(consumerLag(start: .offset(.min), low: .min, high: 7) == 7)
@@ -181,14 +184,14 @@ import Testing
 }
 
 @Suite struct FetchTriggerTests {
-    private static let lowQueueRecordCount = FetchTrigger.queuedRecordsMax
+    private static let nearlyEmptyQueueRecordCount = FetchTrigger.queuedRecordsMax
 
-    @Test func `A queue that runs low is reported at intervals`() {
+    @Test func `While the queue is nearly empty, the broker threads are woken at intervals`() {
         var trigger = FetchTrigger()
         let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
         let triggers = moments.map { moment in
             trigger.triggerIfDue(
-                queuedRecordCount: Self.lowQueueRecordCount,
+                queuedRecordCount: Self.nearlyEmptyQueueRecordCount,
                 undealtRecordCount: 1_000_000,
                 nowMilliseconds: 5_000 + moment
             )
@@ -196,10 +199,10 @@ import Testing
         #expect(triggers == [true, false, false, true])
     }
 
-    @Test func `A full queue and a completely fetched log are not reported`() {
+    @Test func `A full queue or a completely fetched log wakes no broker thread`() {
         var trigger = FetchTrigger()
         let isTriggeredIfFull = trigger.triggerIfDue(
-            queuedRecordCount: Self.lowQueueRecordCount + 1,
+            queuedRecordCount: Self.nearlyEmptyQueueRecordCount + 1,
             undealtRecordCount: 1_000_000,
             nowMilliseconds: 1
         )

@@ -63,8 +63,8 @@ import Testing
 
         /// Puts a life that is due into the timetable to which the activity's key belongs.
         ///
-        /// - Parameter life: its kind, a UNIX time in milliseconds, and the number of claims. Kind `b`: a start began
-        ///   the life. Kind `r`: the activity waits for a restart.
+        /// - Parameter life: its kind, the UNIX time in milliseconds when it began, and the number of claims. Kind `b`:
+        ///   a start began the life. Kind `r`: the activity waits for a restart.
         func putLife(
             _ key: [UInt8],
             _ life: String,
@@ -138,8 +138,8 @@ import Testing
     }
 
     /// The timetable keeps a damaged update for the new start. In the first two cases, Redis takes the update for newer
-    /// than the start. In the third case, the update has no version. Redis refuses a start while it keeps a newer
-    /// update, so the keeper must replace the damaged one.
+    /// than the start. In the third case, the update has no version. Redis refuses a start that is older than the kept
+    /// update, so the keeper must replace the damaged update.
     @Test(arguments: ["17900000070000000000000000000?", "179000000700000000000000000000{}", "?"])
     func `A restart leaves out a kept update that cannot be read, and reports it once`(update: String) async throws {
         let broker = try EmbeddedBroker()
@@ -159,13 +159,13 @@ import Testing
         #expect(commands.allSatisfy { $0.contains(#"{"n":0}"#) && $0.contains(":1790000000.0\"") }, "\(commands)")
     }
 
-    /// Each case: a start and an update that Redis keeps. One of them has a form or a field that only a newer version
-    /// knows.
+    /// Each case: a start and an update that Redis keeps. One of them has a form or a field that only a newer release
+    /// of Causeway knows.
     @Test(arguments: [
-        (startVersion + "b\u{1}\u{2}", nil), (startVersion + startOfNewerVersion, nil),
+        (startVersion + "b\u{1}\u{2}", nil), (startVersion + startOfNewerRelease, nil),
         (startVersion + start, newerVersion + "b\u{1}"), (startVersion + start, newerVersion + #"{"later":1}"#),
     ])
-    func `A restart that only a newer version can read stays in Redis, and is given up after eight hours`(
+    func `A restart that only a newer release can read stays in Redis, and is given up after eight hours`(
         start: String,
         update: String?
     ) async throws {
@@ -173,12 +173,12 @@ import Testing
         try broker.createTopic("causeway.commands", partitionCount: 1)
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
         let key = Self.activityKey("a")
-        let boundMilliseconds = LifetimeCommand.unknownFormatMillisecondsMax
+        let formatWaitMillisecondsMax = LifetimeCommand.unknownFormatMillisecondsMax
         func putLife(agedMilliseconds: Int64) {
             let life = "r \(beganAtMilliseconds - agedMilliseconds) 0"
             fixture.putLife(key, life, start: Array(start.utf8), update: update.map { Array($0.utf8) })
         }
-        for ageMilliseconds in [0, boundMilliseconds - 120_000] {
+        for ageMilliseconds in [0, formatWaitMillisecondsMax - 120_000] {
             putLife(agedMilliseconds: ageMilliseconds)
             await fixture.keeper.poll()
             #expect(fixture.keptStart(key) == start && fixture.keptUpdate(key) == update ?? "")
@@ -186,7 +186,7 @@ import Testing
             #expect(fixture.events[.lifetimeForgotten].count == 0 && fixture.events[.lifetimeStateLost].count == 0)
             #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.waitingActivityCount == 1)
         }
-        putLife(agedMilliseconds: boundMilliseconds)
+        putLife(agedMilliseconds: formatWaitMillisecondsMax)
         await fixture.keeper.poll()
         #expect(fixture.keys == [] && fixture.status.waitingActivityCount == 0)
         #expect(fixture.events[.lifetimeFormatUnknown].count == 1 && fixture.events[.lifetimeForgotten].count == 0)
@@ -194,7 +194,7 @@ import Testing
         #expect(fixture.status.restartCommandCount == 0)
     }
 
-    @Test func `A restart does not wait for a newer version that would not help`() async throws {
+    @Test func `A restart does not wait for a newer release that would not help`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.commands", partitionCount: 1)
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
@@ -209,11 +209,12 @@ import Testing
         #expect(try Self.readCommands(1, from: broker).first?.contains(#"{"n":0}"#) == true)
     }
 
+    // The versions of commands as the timetable keeps them: ten digits of the timestamp, twenty of the sequence.
     private static let newerVersion = "179000000700000000000000000000"
     private static let newestVersion = "179000000800000000000000000000"
-    private static let startOfNewerVersion = #"{"later":1,"# + start.dropFirst()
-
     private static let startVersion = "179000000000000000000000000000"
+
+    private static let startOfNewerRelease = #"{"later":1,"# + start.dropFirst()
     private static let start =
         #"{"app":"com.example.ride","activity":"a","device":"d","aps":{"timestamp":1790000000,"event":"start","#
         + #""content-state":{"n":0},"attributes-type":"Ride","attributes":{"id":"a"},"alert":{"title":"t","body":"b"}}}"#
@@ -283,9 +284,9 @@ import Testing
         #expect(fixture.timetableEntryCount(number) == unknownAppCount)
     }
 
-    /// The rank of a life is its place in the timetable, in the order of due times. A new life may be due earlier than
-    /// the lives that the keeper has passed. Then its rank is below the one at which the keeper reads next.
-    @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
+    /// The rank of a life is its place in the timetable, in the order of due times. The keeper reads on from the rank
+    /// that it has reached. If a new life is due before the lives that were read, its rank is lower.
+    @Test func `A new life that is due before the lives already read is found soon`() async throws {
         let fixture = try KeeperFixture()
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         fixture.putLives(
@@ -311,6 +312,7 @@ import Testing
 @Suite struct DueActivitySelectionTests {
     private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
+    /// - Parameter page: the names in the timetable. `{own=1}` is activity 1 of the app `own`, which the worker has.
     private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1)
         -> DueActivitySelection
     {

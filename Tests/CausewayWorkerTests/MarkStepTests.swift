@@ -19,8 +19,8 @@ import Testing
         )
     }
 
-    /// - Parameter primaries: the run id and the mark of each primary. A mark's text has a run id, an offset, and the
-    ///   identifier of a rereading; `-` stands for a missing one.
+    /// - Parameter primaries: the run id and the mark of each primary. The text of a mark has three words: a run id, an
+    ///   offset, and the identifier of a rereading in hexadecimal (`1a` is 26). A missing word is `-`.
     private func step(
         _ status: PartitionRereadingStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
@@ -72,21 +72,20 @@ import Testing
         )
     }
 
-    @Test func `A reading in progress is completed once`() {
+    @Test func `A rereading in progress is completed once`() {
         #expect(step(status((26, false)), ("a", "a - 1a")) == .keep)
         #expect(step(status((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
         #expect(step(status((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
     }
 
-    @Test func `A reading begins again after another loss`() {
+    @Test func `A rereading begins again after another loss`() {
         #expect(step(status((26, false)), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
         #expect(step(status((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
         #expect(step(status((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isPrimaryEmptied: false))
     }
 
-    /// The worker that began the reading has ended or lost the partition. This worker therefore begins the
-    /// reading again.
-    @Test func `A reading that another worker began is begun again`() {
+    /// The worker that began the rereading has ended or lost the partition, so this worker begins the rereading again.
+    @Test func `A rereading that another worker began is begun again`() {
         #expect(step(status(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: false))
         #expect(step(status((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
     }

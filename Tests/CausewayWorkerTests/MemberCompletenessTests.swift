@@ -28,7 +28,7 @@ import Testing
         #expect(status(("a", Self.completeMarks), ("b", [nil, nil])) == .missing)
     }
 
-    @Test func `The wait for members ends`() {
+    @Test func `The wait for missing members has a limit`() {
         var members = MemberCompleteness()
         let end = 1_000 + MemberCompleteness.waitMillisecondsMax
         func updateStatus(_ marks: [PartitionMark?], _ nowMilliseconds: Int64) -> MemberCompleteness.Status {

@@ -10,8 +10,8 @@ import Testing
 /// The limits of a worker's queues and buffers add up to its memory. (R4)
 @Suite("The division of a worker's memory")
 struct MemoryBudgetTests {
-    private func makeBudget(_ mebibytes: Int64, lanes: Int, connections: Int) throws -> MemoryBudget {
-        try MemoryBudget(totalBytes: mebibytes << 20, laneCount: lanes, connectionsMax: connections)
+    private func makeBudget(_ mebibytes: Int64, laneCount: Int, connectionsMax: Int) throws -> MemoryBudget {
+        try MemoryBudget(totalBytes: mebibytes << 20, laneCount: laneCount, connectionsMax: connectionsMax)
     }
 
     private func sum(_ budget: MemoryBudget) -> Int64 {
@@ -25,35 +25,36 @@ struct MemoryBudgetTests {
         arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64],
         [1, 2, 4]
     )
-    func `The parts of the memory add up to the whole`(mebibytes: Int64, lanes: Int) throws {
-        let budget = try makeBudget(mebibytes, lanes: lanes, connections: lanes * 4)
+    func `The parts of the memory add up to the whole`(mebibytes: Int64, laneCount: Int) throws {
+        let budget = try makeBudget(mebibytes, laneCount: laneCount, connectionsMax: laneCount * 4)
         #expect(sum(budget) <= mebibytes << 20)
-        #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
+        #expect(sum(budget) > (mebibytes << 20) - Int64(laneCount), "nothing is left over but what does not divide")
     }
 
     @Test func `A lane holds as many records as fit, and no more than configured`() throws {
-        let largeBudget = try makeBudget(1_024, lanes: 1, connections: 4)
+        let largeBudget = try makeBudget(1_024, laneCount: 1, connectionsMax: 4)
         #expect(largeBudget.recordsMax(configured: 131_072) == 131_072)
-        let smallBudget = try makeBudget(256, lanes: 2, connections: 8)
-        let records = smallBudget.recordsMax(configured: 131_072)
-        #expect((1_000..<131_072).contains(records))
+        let smallBudget = try makeBudget(256, laneCount: 2, connectionsMax: 8)
+        let recordsMax = smallBudget.recordsMax(configured: 131_072)
+        #expect((1_000..<131_072).contains(recordsMax))
         #expect(
-            Int64(records * Delivery.bytesPerRecord + smallBudget.usedBlockBytesMax) <= smallBudget.deliveryBytesPerLane
+            Int64(recordsMax * Delivery.bytesPerRecord + smallBudget.usedBlockBytesMax)
+                <= smallBudget.deliveryBytesPerLane
         )
     }
 
-    @Test func `Each record needs places in the ring of delivery reports`() throws {
+    @Test func `A lane's records and their delivery reports fit into half of its memory`() throws {
         for mebibytes in [200, 256, 300, 435, 700] as [Int64] {
-            let budget = try makeBudget(mebibytes, lanes: 2, connections: 8)
-            let records = budget.recordsMax(configured: .max)
-            let ring = try LaneMailbox(recordsMax: records).deliveryReports
-            let bytes = records * Delivery.bytesPerRecord + ring.capacity * MemoryLayout<DeliveryReport>.stride
+            let budget = try makeBudget(mebibytes, laneCount: 2, connectionsMax: 8)
+            let recordsMax = budget.recordsMax(configured: .max)
+            let ring = try LaneMailbox(recordsMax: recordsMax).deliveryReports
+            let bytes = recordsMax * Delivery.bytesPerRecord + ring.capacity * MemoryLayout<DeliveryReport>.stride
             #expect(bytes <= Int(budget.deliveryBytesPerLane / 2), "\(mebibytes)")
         }
     }
 
     @Test func `Too little memory is reported, with the key to change`() {
-        let error = #expect(throws: MemoryBudgetError.self) { try makeBudget(64, lanes: 16, connections: 64) }
+        let error = #expect(throws: MemoryBudgetError.self) { try makeBudget(64, laneCount: 16, connectionsMax: 64) }
         #expect(error?.description.contains("worker.memoryMebibytes: 64 MiB") == true)
         #expect(error?.description.contains("16 lanes") == true)
     }
@@ -99,7 +100,7 @@ struct MemoryLimitTests {
             )
             .limitBytes == 800
         )
-        // A container sees its own control group as the root.
+        // In a container, the process's own control group is the root of the hierarchy.
         #expect(
             try MemoryGroupFiles(member: member, files: ["memory/memory.limit_in_bytes": "600"]).limitBytes == 600
         )
@@ -147,8 +148,10 @@ private final class MemoryGroupFiles {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxByteLimiterTests {
-    /// Puts a record of this size into the inbox if there is room. `untakenEntryCount` is the number of entries in the
-    /// inbox that the lane has not taken.
+    /// Puts a record of this size into the inbox if there is room.
+    ///
+    /// - Parameter untakenEntryCount: the number of entries in the inbox that the lane has not taken.
+    /// - Returns: whether there was room.
     private func deal(_ bytes: Int, untakenEntryCount: Int, to inbox: inout InboxByteLimiter) -> Bool {
         guard inbox.hasRoom(for: bytes, untakenEntryCount: untakenEntryCount) else { return false }
         inbox.append(bytes)
@@ -157,10 +160,12 @@ struct InboxByteLimiterTests {
 
     @Test func `After an inbox was full, it has room again for what the lane takes`() {
         var inbox = InboxByteLimiter(bytesMax: 1_000, capacity: 8)
-        let dealt = (0..<5).map { deal(250, untakenEntryCount: $0, to: &inbox) }
-        #expect(dealt == [true, true, true, true, false])
-        let isHalf = (isAtMostHalfFull(inbox, untakenEntryCount: 3), isAtMostHalfFull(inbox, untakenEntryCount: 2))
-        #expect(isHalf == (false, true))
+        let areDealt = (0..<5).map { deal(250, untakenEntryCount: $0, to: &inbox) }
+        #expect(areDealt == [true, true, true, true, false])
+        let areAtMostHalfFull = (
+            isAtMostHalfFull(inbox, untakenEntryCount: 3), isAtMostHalfFull(inbox, untakenEntryCount: 2)
+        )
+        #expect(areAtMostHalfFull == (false, true))
         let areDealtLater = (deal(250, untakenEntryCount: 3, to: &inbox), deal(1, untakenEntryCount: 4, to: &inbox))
         #expect(areDealtLater == (true, false))
     }
@@ -170,7 +175,7 @@ struct InboxByteLimiterTests {
         return inbox.isAtMostHalfFull(untakenEntryCount: untakenEntryCount)
     }
 
-    @Test func `A single record always has room, and no more records than the ring has places`() {
+    @Test func `A single record always has room, but no more records have room than the ring has places`() {
         var inbox = InboxByteLimiter(bytesMax: 1_000, capacity: 2)
         let areDealt = [
             deal(5_000, untakenEntryCount: 0, to: &inbox), deal(1, untakenEntryCount: 1, to: &inbox),

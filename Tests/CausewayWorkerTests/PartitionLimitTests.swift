@@ -9,7 +9,8 @@ import Testing
 @testable import CausewayConfiguration
 @testable import CausewayWorker
 
-/// A lane has room for a limited number of partitions. The first worker of a large deployment may be assigned more.
+/// A lane has room for a limited number of partitions. While a large deployment starts, its first worker may be
+/// assigned more partitions than its lanes have room for.
 @Suite(.ownThread) struct PartitionLimitTests {
     private func partition(_ topic: Int32, _ number: Int) -> TopicPartition {
         TopicPartition(topic: TopicIdentifier(index: topic), partition: Int32(number))

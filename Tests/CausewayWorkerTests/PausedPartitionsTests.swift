@@ -11,21 +11,24 @@ import Testing
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 2), partition: 3)
     private static let delayMillisecondsMax = PausedPartitions.delayMillisecondsMax
 
-    private func waitMilliseconds(untilWallMilliseconds due: Int64?, written: Int64 = now.wallMilliseconds) -> Int64 {
+    private func waitMilliseconds(
+        untilWallMilliseconds due: Int64?,
+        writtenAtMilliseconds: Int64 = now.wallMilliseconds
+    ) -> Int64 {
         PausedPartitions.monotonicDueMilliseconds(
             wallDueMilliseconds: due,
-            writtenAtMilliseconds: written,
+            writtenAtMilliseconds: writtenAtMilliseconds,
             now: Self.now
         )
             - Self.now.monotonicMilliseconds
     }
 
-    /// A record is due by the wall clock, which may be set back while the record waits.
+    /// The due time is a time of the wall clock, which may be set back while the record waits.
     @Test func `The rest of the delay is measured with the monotonic clock`() {
         #expect(waitMilliseconds(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
-        #expect(PausedPartitions.resumeAtMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
+        #expect(PausedPartitions.resumptionDueMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
         #expect(
-            PausedPartitions.resumeAtMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
+            PausedPartitions.resumptionDueMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
             "partitions go on at the same times"
         )
     }
@@ -36,19 +39,19 @@ import Testing
 
     @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func `No record waits forever`(due: Int64) {
         #expect(waitMilliseconds(untilWallMilliseconds: due) == Self.delayMillisecondsMax)
-        let written = Self.now.wallMilliseconds - Self.delayMillisecondsMax
+        let writtenAtMilliseconds = Self.now.wallMilliseconds - Self.delayMillisecondsMax
         #expect(
-            waitMilliseconds(untilWallMilliseconds: due, written: written + 7) == 7,
-            "it does not begin again at each reading"
+            waitMilliseconds(untilWallMilliseconds: due, writtenAtMilliseconds: writtenAtMilliseconds + 7) == 7,
+            "the wait does not begin again at each reading"
         )
-        #expect(waitMilliseconds(untilWallMilliseconds: due, written: -1) == 0, "no time of its own")
-        #expect(waitMilliseconds(untilWallMilliseconds: due, written: .min) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: due, writtenAtMilliseconds: -1) == 0, "the record has no time")
+        #expect(waitMilliseconds(untilWallMilliseconds: due, writtenAtMilliseconds: .min) == 0)
     }
 
     @Test func `A clock that is ahead delays no record`() {
         let ahead = Self.now.wallMilliseconds + 3_600_000
-        #expect(waitMilliseconds(untilWallMilliseconds: ahead + 30_000, written: ahead) == 0)
-        #expect(waitMilliseconds(untilWallMilliseconds: .max, written: .max) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: ahead + 30_000, writtenAtMilliseconds: ahead) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: .max, writtenAtMilliseconds: .max) == 0)
     }
 
     @Test func `Paused partitions continue at whole steps of time`() {
@@ -60,13 +63,16 @@ import Testing
         #expect(!partitions.contains(Self.partition))
     }
 
-    @Test func `A pool that is back ends the wait of its lane only`() {
+    @Test func `A pool that is back ends the wait only of its lane's partitions`() {
         var partitions = PausedPartitions()
-        let other = TopicPartition(topic: TopicIdentifier(index: 2), partition: 4)
-        for partition in [Self.partition, other] { partitions.add(partition, untilMilliseconds: 5_030_000) }
+        let partitionOfOtherLane = TopicPartition(topic: TopicIdentifier(index: 2), partition: 4)
+        for partition in [Self.partition, partitionOfOtherLane] {
+            partitions.add(partition, untilMilliseconds: 5_030_000)
+        }
+        // The lane has the partitions with odd numbers.
         #expect(partitions.remove { $0.partition % 2 == 1 } == [Self.partition])
-        #expect(partitions.partitions == [other])
-        partitions.remove(other)
+        #expect(partitions.partitions == [partitionOfOtherLane])
+        partitions.remove(partitionOfOtherLane)
         #expect(partitions.partitions.isEmpty)
     }
 

@@ -35,8 +35,10 @@ struct ProcessorLimitTests {
     }
 
     /// The number of the machine's processors. The tests may be restricted to some of them.
-    private static let machineProcessors = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+    private static let machineProcessorCount = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
+    /// Each case: the text of `cpu.max`, which is a quota and a period in microseconds, and the number of processors
+    /// that it allows. A text without a valid quota allows all.
     @Test(
         arguments: [
             ("50000 100000", 1), ("100000 100000", 1), ("100001 100000", 2), ("99900000 100000", .max),
@@ -44,47 +46,54 @@ struct ProcessorLimitTests {
             ("9223372036854775807 1", .max), ("99999999999999999999 1", .max), ("100000", .max),
         ] as [(String, Int)]
     )
-    func `The quota is rounded up, and never exceeds the processors`(text: String, processors: Int) throws {
+    func `The quota is rounded up, and never exceeds the processors`(text: String, processorCount: Int) throws {
         let groups = try ControlGroupFiles(member: "0::/\n", quotas: ["": text])
-        #expect(groups.limit.processorCount == min(processors, Self.machineProcessors))
+        #expect(groups.limit.processorCount == min(processorCount, Self.machineProcessorCount))
     }
 
     @Test func `The smallest quota among a control group and its parents counts`() throws {
         let member = "12:cpu:/old\n0::/pods/worker\n"
-        let outer = try ControlGroupFiles(
+        let filesWithQuotaOfParent = try ControlGroupFiles(
             member: member,
             quotas: ["": "max 1", "/pods": "1 1", "/pods/worker": "max 1"]
         )
-        #expect(outer.limit.processorCount == 1)
-        let inner = try ControlGroupFiles(member: member, quotas: ["/pods/worker": "1 2", "/pods": "9 1"])
-        #expect(inner.limit.processorCount == 1)
-        let other = try ControlGroupFiles(member: member, quotas: ["/other": "1 1", "/pods/worker/below": "1 1"])
-        #expect(other.limit.processorCount == Self.machineProcessors)
+        #expect(filesWithQuotaOfParent.limit.processorCount == 1)
+        let filesWithOwnQuota = try ControlGroupFiles(
+            member: member,
+            quotas: ["/pods/worker": "1 2", "/pods": "9 1"]
+        )
+        #expect(filesWithOwnQuota.limit.processorCount == 1)
+        // These quotas are of groups that are not above the worker's group.
+        let filesWithForeignQuotas = try ControlGroupFiles(
+            member: member,
+            quotas: ["/other": "1 1", "/pods/worker/below": "1 1"]
+        )
+        #expect(filesWithForeignQuotas.limit.processorCount == Self.machineProcessorCount)
     }
 
     @Test func `Without control groups of version 2 there is no quota`() throws {
         #expect(
             try ControlGroupFiles(member: "4:cpu:/a\n", quotas: ["": "1 1"]).limit.processorCount
-                == Self.machineProcessors
+                == Self.machineProcessorCount
         )
         let unknown = ProcessorLimit(
             groups: ControlGroups(version2Root: "/nowhere", version1MemoryRoot: "/nowhere", membershipFile: "/nowhere"),
             statusFile: "/nowhere"
         )
-        #expect(unknown.processorCount == Self.machineProcessors)
+        #expect(unknown.processorCount == Self.machineProcessorCount)
     }
 
     @Test(arguments: [
         ("Cpus_allowed:\t3", 2), ("Name:\tx\nCpus_allowed:\t1\nCpus_allowed_list:\t0", 1),
-        ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", machineProcessors),
-        ("Cpus_allowed_list:\t0", machineProcessors),
+        ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", machineProcessorCount),
+        ("Cpus_allowed_list:\t0", machineProcessorCount),
     ])
-    func `The affinity mask has a bit for each processor`(status: String, processors: Int) throws {
+    func `The affinity mask has a bit for each processor`(status: String, processorCount: Int) throws {
         let groups = try ControlGroupFiles(member: "", quotas: [:])
         let file = groups.url.appendingPathComponent("status")
         try "\(status)\n".write(to: file, atomically: true, encoding: .utf8)
         var limit = groups.limit
         limit.statusFile = file.path
-        #expect(limit.processorCount == processors)
+        #expect(limit.processorCount == processorCount)
     }
 }

@@ -35,7 +35,7 @@ struct ReconciliationTests {
         intents: [ChannelCreationIntent] = [],
         foreign: Set<String> = [],
         unreadable: [UnreadableChannelEntry] = [],
-        isUnderWay: Bool = false,
+        isCreationUnderWay: Bool = false,
         deletesUnknownChannels: Bool = false
     ) -> Reconciliation {
         var content = Reconciliation.RegistryContent()
@@ -45,7 +45,7 @@ struct ReconciliationTests {
             listedChannels: listed,
             listedAtMilliseconds: Self.nowMilliseconds,
             content: content,
-            isUnderWay: { _ in isUnderWay },
+            isUnderWay: { _ in isCreationUnderWay },
             deletesUnknownChannels: deletesUnknownChannels,
             nowMilliseconds: Self.nowMilliseconds
         )
@@ -125,6 +125,7 @@ struct ReconciliationTests {
         #expect(makeReconciliation(listed: ["o"], intents: [youngIntent]).resolvedIntents == [youngIntent])
     }
 
+    /// After `clearEntries()` a comparison no longer reports entries, but still deletes orphans.
     @Test func `A comparison for intents leaves the entries unchanged`() {
         var comparison = makeReconciliation(
             listed: ["o"],
@@ -173,7 +174,7 @@ struct ReconciliationTests {
     }
 
     @Test func `No unknown channel is touched while one is being created`() {
-        let reconciliation = makeReconciliation(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
+        let reconciliation = makeReconciliation(listed: ["o"], intents: [Self.intent(1)], isCreationUnderWay: true)
         #expect(
             reconciliation.hasCreationUnderWay && reconciliation.channelsToDelete.isEmpty
                 && reconciliation.resolvedIntents.isEmpty
@@ -181,7 +182,7 @@ struct ReconciliationTests {
         )
     }
 
-    @Test func `An intent needs one comparison that came a minute after it or later`() {
+    @Test func `An intent needs a comparison that is at least a minute newer`() {
         var content = Reconciliation.RegistryContent()
         content.intents = [Self.intent(1)]
         let createdAtMilliseconds = Self.intent(1).createdAtMilliseconds
@@ -200,7 +201,7 @@ struct ReconciliationTests {
         #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.nowMilliseconds))
     }
 
-    @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
+    @Test func `A channel that APNs does not list is lost, but one that was just created is not`() {
         let oldEntry = Self.entry("x", "a")
         #expect(makeReconciliation(listed: [], entries: [oldEntry]).lostEntries == [oldEntry])
         #expect(makeReconciliation(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
@@ -235,6 +236,7 @@ struct ReconciliationTests {
         )
         #expect(entry.topicKey == "com.example.match/production/match/42")
         #expect(ChannelEntry(json: Array("{}".utf8)) == nil)
+        // The first byte is 1 for the storage `newest`. The next eight bytes are the time of the creation.
         #expect(entry.channelFieldValue.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])
         #expect(entry.channelFieldValue.dropFirst(9).elementsEqual("a+b/c==".utf8))
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Reading a partition again: which offsets may be committed, and when the reading is complete.
+/// While a partition is read again: which offsets may be committed, and when the rereading is complete.
 @Suite struct RereadingTests {
     private let topicPartition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 5)
 
@@ -64,22 +64,21 @@ import Testing
         #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
     }
 
-    /// This worker knows that all records below the settled offset (100) are settled. A rereading that would begin
-    /// above this offset must begin at this offset instead.
+    /// All records below offset 100 are settled. A rereading that would begin above 100 must begin at 100 instead.
     @Test func `No unsettled record is skipped`() {
         #expect(SeekPosition.offset(120).limited(to: 100) == .offset(100))
         #expect(SeekPosition.offset(90).limited(to: 100) == .offset(90))
         #expect(SeekPosition.beginning.limited(to: 100) == .beginning)
     }
 
-    @Test func `A log without remaining records is completely read at once`() {
+    @Test func `A rereading of a log without remaining records is complete at once`() {
         var (table, _) = makeTable(end: 100)
         table.noteReachedEnd(of: topicPartition, offset: 100)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
-        let (nothing, _) = self.makeTable(end: 0)
+        let (tableOfEmptyLog, _) = self.makeTable(end: 0)
         #expect(
-            nothing[topicPartition]?.rereading?.isComplete == true
-                && nothing[topicPartition]?.firstUnsettledOffset == -1
+            tableOfEmptyLog[topicPartition]?.rereading?.isComplete == true
+                && tableOfEmptyLog[topicPartition]?.firstUnsettledOffset == -1
         )
     }
 }

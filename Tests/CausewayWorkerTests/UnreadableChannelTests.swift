@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// An entry of the registry, or a record of the topic, that this release cannot read concerns only its audience.
+/// An entry of the registry or a record of the topic may be unreadable for this release. Only its audience is affected.
 @Suite(.ownThread) struct UnreadableChannelTests {
     private static let audience = "final"
     private static let appEnvironment = ChannelKeeperFixture.appEnvironment
@@ -90,8 +90,8 @@ import Testing
         }
     }
 
-    /// The entry cannot be read at first. A creation for another audience then records the entry's channel as foreign:
-    /// as the channel of another program.
+    /// While the entry cannot be read, a creation for another audience records the entry's channel as foreign, which
+    /// means that it belongs to another program.
     @Test func `A channel that was recorded as foreign is ours again when its entry can be read`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()

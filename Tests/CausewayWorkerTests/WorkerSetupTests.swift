@@ -26,19 +26,20 @@ import Testing
         try GeneratedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
 
-    private func makeConfiguration(keyFile: String, lanes: Int = 1, apps: Int = 1) throws -> WorkerConfiguration {
+    private func makeConfiguration(keyFile: String, laneCount: Int = 1, appCount: Int = 1) throws -> WorkerConfiguration
+    {
         var text = """
             kafka:
               bootstrapServers: 127.0.0.1:1
             redis:
               url: redis://127.0.0.1:1
             worker:
-              lanes: \(lanes)
+              lanes: \(laneCount)
               commandsPerLane: 1024
             apps:
 
             """
-        for app in 0..<apps {
+        for app in 0..<appCount {
             text += """
                   app\(app):
                     bundleId: com.example.app\(app)
@@ -152,7 +153,7 @@ import Testing
         }
     }
 
-    /// The key file and the `.id` file beside it are replaced together, as when Kubernetes updates a Secret.
+    /// The key file and the `.id` file beside it are replaced at once, as when Kubernetes updates a Secret.
     @Test func `A replaced key is offered with the id in the file beside it`() throws {
         try withKey { directory, keyFile in
             let source = try ProviderTokenSource(
@@ -188,7 +189,9 @@ import Testing
         }
     }
 
-    /// The key file is replaced once, together with its `.id` file or not at all. Then only the `.id` file changes.
+    /// The `.id` file beside the key file is changed twice: first to an invalid id, then to a valid one.
+    ///
+    /// - Parameter isKeyReplaced: whether the key file is replaced together with the first change.
     @Test(arguments: [false, true])
     func `An id file that changes alone is noticed`(isKeyReplaced: Bool) throws {
         try withKey { directory, keyFile in
@@ -250,8 +253,9 @@ import Testing
         }
     }
 
-    /// The key file is moved away, and moved back unchanged. If `wasReplaced`, a file without a key has its name
-    /// meanwhile.
+    /// The key file is moved away, and later moved back unchanged.
+    ///
+    /// - Parameter wasReplaced: whether a file without a key has its name meanwhile.
     @Test(arguments: [false, true]) func `The return of the key in use ends the alert`(wasReplaced: Bool) throws {
         try withKey { directory, keyFile in
             let (metricRegistry, source, begunWatch) = try beginWatching(keyFile)
@@ -312,26 +316,26 @@ import Testing
 
     // MARK: - The process's connections
 
-    /// Each case: lanes, apps, the process's limit on connections, and the limit on connections to one address. Each
-    /// lane has two pools for an app, one for each environment. Each limit is two connections for each pool, but at
-    /// least its default and at most 4,096.
+    /// Each case: the numbers of lanes and apps, the process's limit on connections, and its limit on connections to
+    /// one address. A lane has two pools for an app, one for each environment. Both limits are two connections for each
+    /// pool, but at least the default (64 and 16) and at most 4,096.
     @Test(
         arguments: [
             (1, 1, 64, 16), (2, 8, 64, 64), (4, 16, 256, 256), (16, 64, 4_096, 4_096), (17, 64, 4_096, 4_096),
         ]
     )
     func `The limits on connections follow from the number of pools`(
-        lanes: Int,
-        apps: Int,
+        laneCount: Int,
+        appCount: Int,
         connectionsMax: Int,
         perAddressMax: Int
     ) throws {
         try withKey { _, keyFile in
-            let setup = try makeSetup(makeConfiguration(keyFile: keyFile, lanes: lanes, apps: apps))
+            let setup = try makeSetup(makeConfiguration(keyFile: keyFile, laneCount: laneCount, appCount: appCount))
             let producer = try setup.makeProducer()
             defer { _ = producer.close(timeoutMilliseconds: 1_000) }
             let pools = try setup.makeLaneSetup(producer).pools
-            #expect(pools.count == apps * 2, "one for each environment")
+            #expect(pools.count == appCount * 2, "one for each environment")
             let connectionBudget = try #require(pools.first).configuration.connectionBudget
             #expect(pools.allSatisfy { $0.configuration.connectionBudget === connectionBudget })
             #expect(connectionBudget.connectionsMax == connectionsMax)

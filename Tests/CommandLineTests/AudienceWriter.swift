@@ -4,8 +4,8 @@ import Reactor
 import Redis
 import Testing
 
-/// Reads and writes an audience's data through the store that lanes use. A call for which the store has no room is
-/// issued again.
+/// Reads and writes an audience's data through the store that lanes use. If the store has no room for a call, the call
+/// is issued again later.
 final class AudienceWriter: AudienceStoreHandler {
     typealias Operation = AudienceCall<[UInt8]>.Operation
 
@@ -30,17 +30,18 @@ final class AudienceWriter: AudienceStoreHandler {
         store?.close()
     }
 
+    /// Performs the operations, and returns their replies in the same order.
     func perform(_ operations: [Operation]) throws -> [AudienceReply<[UInt8]>] {
         let tags = nextTag..<(nextTag + UInt64(operations.count))
         nextTag = tags.upperBound
-        var waiting = Array(zip(tags, operations).reversed())
+        var unissuedCalls = Array(zip(tags, operations).reversed())
         loop.refreshClock()
         let end = loop.nowMilliseconds + 120_000
         while replies.count < operations.count {
-            while let (tag, operation) = waiting.last {
+            while let (tag, operation) = unissuedCalls.last {
                 let call = AudienceCall(tag: tag, app: app, audience: audience, operation: operation)
                 guard call.withBorrowedBytes({ store?.issue($0) }) == .issued else { break }
-                waiting.removeLast()
+                unissuedCalls.removeLast()
             }
             loop.runIteration(waitMilliseconds: 20)
             try #require(loop.nowMilliseconds < end, "the store replies")

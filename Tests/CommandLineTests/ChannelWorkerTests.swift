@@ -3,8 +3,8 @@ import Kafka
 import Testbed
 import Testing
 
-/// Even if the worker that manages a channel is killed, no channel is lost. A reconciliation deletes channels that a
-/// killed worker left without an owner. The channel of an audience that has ended is deleted, too.
+/// If the worker that manages a channel is killed, no channel is lost. A reconciliation deletes the channels that the
+/// killed worker left without an owner. When an audience has ended, its channel is deleted.
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
@@ -39,13 +39,14 @@ struct ChannelWorkerTests {
         }
     }
 
-    /// Takes the lease for a kind of reconciliation, so that no worker begins one of this kind.
+    /// Takes the lease for one kind of reconciliation (`daily` or `intents`), so that no worker begins such a
+    /// reconciliation.
     private func takeLease(_ name: String, _ scene: ChannelScene) throws {
         let key = "{channels:\(ChannelScene.app):production}turn:\(name)"
         #expect(try scene.redis.ask("SET", key, "test", "PX", "3600000").hasPrefix("OK"))
     }
 
-    /// Repeats the reconciliation until no creation can still be in progress.
+    /// Runs `causeway channels reconcile`, again and again until no creation of a channel is in progress.
     private func reconcile(_ scene: ChannelScene) throws -> String {
         try scene.await("no creation is under way") {
             let run = try scene.run("reconcile")
@@ -56,14 +57,14 @@ struct ChannelWorkerTests {
 
     /// APNs has created the channel, but the worker dies before the response comes. The next worker creates
     /// another channel.
-    @Test func `A worker that dies before APNs' response leaves no channel behind a reconciliation`() throws {
+    @Test func `If a worker dies before APNs' response, a reconciliation deletes the channel without an owner`() throws
+    {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreignChannel)
-        // The worker that this test kills leaves an intent. Because of the intent, the next worker would begin a
-        // reconciliation, and delete the channel that the killed worker created. The test takes the lease for such
-        // reconciliations, so that only the test's own reconciliation deletes the channel.
+        // The killed worker will leave an intent. Because of this intent, the next worker would itself reconcile, and
+        // delete the orphan. The test takes the lease, so that only its own reconciliation deletes the orphan.
         try takeLease("intents", scene)
 
         try scene.delayResponses(milliseconds: 5_000)
@@ -103,9 +104,9 @@ struct ChannelWorkerTests {
         #expect(successor.terminate() == 0)
     }
 
-    /// After an interrupted attempt, a worker soon compares the registry with APNs' list. A channel that another
-    /// program creates before this comparison would count as ours. In the test, the daily comparison was three minutes
-    /// ago, and the attempt began two minutes ago.
+    /// After an interrupted attempt, a worker soon compares the registry with APNs' list. It must not wait for the
+    /// daily comparison: until then, a channel of another program could be taken for the attempt's channel. In the
+    /// test, the daily comparison was three minutes ago, and the attempt began two minutes ago.
     @Test func `A channel that an interrupted attempt left is deleted before the next daily reconciliation`() throws {
         let scene = try ChannelScene()
         let ownChannel = try scene.createChannel(of: "semifinal")
@@ -125,7 +126,7 @@ struct ChannelWorkerTests {
 
     /// The worker dies when the channel is in the registry but not yet in the topic `causeway.channels`. No channel is
     /// lost, and none is created twice.
-    @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
+    @Test func `If a worker dies before it has published a channel, a reconciliation publishes it`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
@@ -167,7 +168,7 @@ struct ChannelWorkerTests {
         #expect(try scene.run("list").output.contains("deleted in "))
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
         #expect(try scene.channelIdentifiers() == [channel])
-        try #require(Int(Date().timeIntervalSince1970) < expirationSeconds, "too slow to tell")
+        try #require(Int(Date().timeIntervalSince1970) < expirationSeconds, "the machine is too slow for this test")
 
         // The worker deletes the channel when it next checks the registry.
         try scene.await("the channel is deleted") { try scene.channelIdentifiers().isEmpty ? true : nil }
@@ -196,7 +197,7 @@ struct ChannelWorkerTests {
         }
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
         #expect(try scene.channelIdentifiers() == [channel])
-        try #require(Date().timeIntervalSince(endDate) < 10, "too slow to tell")
+        try #require(Date().timeIntervalSince(endDate) < 10, "the machine is too slow for this test")
 
         try scene.await("the channel is due") {
             try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
@@ -206,8 +207,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The test removes the planned deletion from the registry. The registry then looks as if the worker had
-    /// died right after it admitted the end.
+    /// The test removes the planned deletion from the registry, as if the worker had died after it admitted the end and
+    /// before it made the plan.
     @Test
     func
         `A reconciliation plans the deletion of a channel whose audience has ended, and that plan outlives a loss of Redis`()
@@ -264,9 +265,9 @@ struct ChannelWorkerTests {
         let key = "{channels:\(ChannelScene.app):production}"
         let dueEntry = try scene.redis.ask("HGET", key, "a:semifinal")
             .replacingOccurrences(of: #""deleteAfter":"#, with: "")
-            .replacingOccurrences(of: #""createdAt":"#, with: #""deleteAfter":1,"createdAt":"#)
-        let refusedEntry = dueEntry.replacingOccurrences(of: "semifinal", with: "a-quarterfinal")
-            .replacingOccurrences(of: channel, with: "not-a-channel!")
+            .replacingRequired(#""createdAt":"#, with: #""deleteAfter":1,"createdAt":"#)
+        let refusedEntry = dueEntry.replacingRequired("semifinal", with: "a-quarterfinal")
+            .replacingRequired(channel, with: "not-a-channel!")
         try #require(dueEntry.contains(channel) && refusedEntry.contains("not-a-channel!"), "\(dueEntry)")
         _ = try scene.redis.ask("HSET", key, "a:semifinal", dueEntry, "a:a-quarterfinal", refusedEntry)
 
@@ -318,15 +319,15 @@ struct ChannelWorkerTests {
         try scene.send(makeCommand(1, "end"))
         let results = try TopicReader(scene.broker, topic: "causeway.results")
         #expect(try results.read(1)[0].value.contains("state-1"))
-        try #require(scene.redis.ask("EXISTS", key) == "1", "too slow to tell")
-        #expect(creation.exitCode() == 0)
+        try #require(scene.redis.ask("EXISTS", key) == "1", "the machine is too slow for this test")
+        #expect(creation.awaitExitCode() == 0)
         try scene.await("a deletion that is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
         #expect(worker.terminate() == 0)
     }
 
-    /// A new channel would have no subscribers, so it would be of no use.
+    /// No phone subscribes to a new channel, so a new channel could not deliver the end.
     @Test func `An end to a channel that somebody else deleted creates no other channel`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker([

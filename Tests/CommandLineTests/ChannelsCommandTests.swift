@@ -124,7 +124,7 @@ import Testing
         #expect(try scene.channelIdentifiers() == [keptChannel])
     }
 
-    @Test func `Commands read the topic before they say that an emptied Redis has no channel, or create one`() throws {
+    @Test func `With an emptied Redis, each command first reads the channels from the topic`() throws {
         let scene = try ChannelScene()
         let keptChannel = try scene.createChannel(of: "final")
         _ = try scene.createChannel(of: "semifinal")

@@ -4,6 +4,7 @@ import Testing
 
 @Suite("causeway check", .ownThread)
 struct CheckTests {
+    /// An update that `causeway check` accepts. The tests change it.
     let base =
         #"{"app":"com.example.match","activity":"a","#
         + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
@@ -120,7 +121,7 @@ struct CheckTests {
         #expect(run.exitCode == 0)
     }
 
-    @Test func `Three forms of a command to a channel are valid, and wrong combinations are reported`() throws {
+    @Test func `Valid records about channels are accepted, and wrong combinations are reported`() throws {
         let directory = try TemporaryDirectory()
         func command(to text: String) -> String { base.replacing(#""activity":"a""#, with: text) }
         let token = String(repeating: "ab", count: 32)
@@ -238,7 +239,7 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 6, faults: 3"])
     }
 
-    @Test func `A record's faults are all listed, each at its own line, also behind one that was repaired`() throws {
+    @Test func `All faults of a record are listed, each with its own line`() throws {
         let record = """
             {
               "colour": "red", "priority": 7,
@@ -266,8 +267,7 @@ struct CheckTests {
         #expect(run.errorLines == ["records checked: 2, faults: 10"])
     }
 
-    @Test func `A wrong event hides no fault behind it, and nothing is said of what only its event could allow`() throws
-    {
+    @Test func `A wrong event hides no other fault, and fields that depend on the event are not reported`() throws {
         let record = #"""
             {"app":"com.example.match","activity":"a","priority":7,
             "aps":{"event":"updat",
@@ -303,7 +303,7 @@ struct CheckTests {
         #expect(faults(run) == ["stdin:1 aps", "stdin:1 bogus", "stdin:1 id"], "\(run.output)")
     }
 
-    /// Returns the place and the field of each fault.
+    /// Returns the line and the field of each fault, such as `stdin:2 aps.event`.
     private func faults(_ run: ProgramRun) -> [String] {
         run.outputLines.map { $0.split(separator: ": ").prefix(2).joined(separator: " ") }.sorted()
     }

@@ -57,7 +57,9 @@ struct HelpTests {
     }
 
     @Test(arguments: [("1e20", "1e+20"), ("0.001", "0"), ("nan", "nan")])
-    func `The plan refuses a number of commands outside its range by its value`(number: String, shown: String) throws {
+    func `The plan refuses a number of commands outside its range, and prints the number`(number: String, shown: String)
+        throws
+    {
         let loadArguments = ["--updates-per-minute", "600000", "--activities", "2000000"]
         let run = try ProgramRun.run(ProgramRun.process(["plan"] + loadArguments + ["--commands-per-push", number]))
         #expect(run.exitCode == 64)
@@ -65,7 +67,7 @@ struct HelpTests {
     }
 
     @Test(arguments: labCommands)
-    func `A command that has moved says where to find it`(name: String) throws {
+    func `For a command of the lab, causeway names causeway-lab`(name: String) throws {
         let run = try ProgramRun.run(name, "--help")
         #expect(run.exitCode == 64)
         #expect(run.errors.contains("causeway-lab \(name)"))
@@ -118,8 +120,8 @@ struct HelpTests {
         #expect(run.errorLines.first?.hasSuffix("did you mean \(suggestion)") == true, "\(run.errors)")
     }
 
-    /// Each command that has subcommands, with the names of those that are not hidden. The programs themselves are such
-    /// commands.
+    /// Each command that has subcommands, with the names of the subcommands that the help shows. The programs
+    /// themselves are such commands, with an empty path.
     private static let commandsWithSubcommands: [(ProgramRun.Program, [String], [String])] = {
         func findCommandsWithSubcommands(_ command: any ParsableCommand.Type, _ path: [String]) -> [(
             [String], [String]
@@ -134,7 +136,7 @@ struct HelpTests {
     }()
 
     @Test(arguments: commandsWithSubcommands)
-    func `A wrong command names what it could be, and the usage and the help of the command above it`(
+    func `The error about a wrong command suggests a command, and names the usage and the help of its parent`(
         program: ProgramRun.Program,
         path: [String],
         names: [String]
@@ -155,7 +157,7 @@ struct HelpTests {
         #expect(run.exitCode == 64 && run.errorLines == [error] + usage)
     }
 
-    @Test func `The error about a command that resembles none lists those that exist`() throws {
+    @Test func `The error about a command that resembles no other lists all commands`() throws {
         let run = try ProgramRun.run("channels", "frobnicate")
         #expect(run.exitCode == 64)
         #expect(
@@ -179,6 +181,7 @@ struct HelpTests {
         #expect(SiblingProgram.lab.commands.sorted() == names(CausewayLab.configuration.subcommands))
     }
 
+    /// Expects that the program ends with 64, and prints an error and the usage.
     private func expectUsage(_ process: Process) throws {
         let errors = Pipe()
         process.standardError = errors

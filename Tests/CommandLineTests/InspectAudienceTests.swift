@@ -10,7 +10,8 @@ import Testing
 @testable import CausewayWorker
 @testable import causeway
 
-/// An audience as lanes store it: 1,000 members joined and nine left; one version is finished, one is in progress.
+/// An audience as lanes store it. It has 991 members: 1,000 joined, and nine left. One version is finished, and one is
+/// in progress.
 private final class AudienceScene {
     static let app = "com.example.match"
     static let audience = "final-2026"
@@ -40,7 +41,7 @@ private final class AudienceScene {
         )
         writer = try AudienceWriter(port: port, app: Self.app, audience: Self.audience)
         try joinMembers()
-        try admit(Self.olderVersion, ranges: 4)
+        try admit(Self.olderVersion, rangeCount: 4)
         try finishRanges(of: Self.olderVersion)
         try beginRound()
     }
@@ -71,7 +72,7 @@ private final class AudienceScene {
         _ = try writer.perform(changedEntries.map { .append($0) })
     }
 
-    func admit(_ version: Version, ranges: UInt16) throws {
+    func admit(_ version: Version, rangeCount: UInt16) throws {
         let bucket = Policy.Bucket(pushes: 10, refillPerHour: 1, reservedForAlerts: 0)
         let admission = AudienceAdmission<[UInt8]>(
             version: version,
@@ -87,7 +88,7 @@ private final class AudienceScene {
             isStart: false,
             requestsHighPriority: true,
             mayUseReserve: false,
-            rangeCount: ranges,
+            rangeCount: rangeCount,
             body: [],
             expirationSeconds: version.timestamp + 900_000_000
         )
@@ -119,11 +120,11 @@ private final class AudienceScene {
         _ = try writer.perform(.finishBroadcast(broadcast, version: version, .delivered, ResponseTimes()))
     }
 
-    /// Begins a second version. Range 0 has finished the version. Its last checkpoint is older: when it was recorded,
-    /// the range had reached a quarter of its members. Range 1 has reached a quarter of its members. Ranges 2 and 3
-    /// have not begun.
+    /// Begins a second version, in four ranges. Range 0 has finished the version, but its last checkpoint is from an
+    /// earlier time, when a quarter of its members had been reached. Range 1 has reached a quarter of its members.
+    /// Ranges 2 and 3 have not begun.
     private func beginRound() throws {
-        try admit(Self.newerVersion, ranges: 4)
+        try admit(Self.newerVersion, rangeCount: 4)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         let times = ResponseTimes(
             firstResponseAtMilliseconds: nowMilliseconds - 2_000,
@@ -246,13 +247,12 @@ struct InspectAudienceTests {
         #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
     }
 
-    /// A broadcast may wait for hours, for example for a new channel. Until the broadcast ends, the command has no
-    /// result over all its ranges.
+    /// A broadcast may wait for hours, for example for a new channel. Until it ends, the command has no total result.
     @Test func `A round is under way until its broadcast has ended`() throws {
         let scene = try AudienceScene()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)
         try scene.announce("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
-        try scene.admit(version, ranges: 4)
+        try scene.admit(version, rangeCount: 4)
         try scene.finishRanges(of: version)
         let linesDuringBroadcast = try scene.inspect("--audience", AudienceScene.audience).outputLines
         #expect(
@@ -274,16 +274,16 @@ struct InspectAudienceTests {
             configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(scene.port)"))
         )
         defer { queries.close() }
-        let segments = try #require(InspectedAudienceKeys(app: AudienceScene.app, audience: AudienceScene.audience))
-        let partialCensus = try AudienceCensus(of: segments, pagesMax: 100, queries)
+        let keys = try #require(InspectedAudienceKeys(app: AudienceScene.app, audience: AudienceScene.audience))
+        let partialCensus = try AudienceCensus(of: keys, pagesMax: 100, queries)
         #expect(!partialCensus.isComplete && partialCensus.readPageCount == 100 && partialCensus.readMemberCount < 991)
         #expect((700...1_300).contains(partialCensus.estimatedMemberCount), "\(partialCensus.estimatedMemberCount)")
         #expect(partialCensus.memberCountsBySegment.count { $0 > 0 } > 80)
-        let fullCensus = try AudienceCensus(of: segments, pagesMax: nil, queries)
+        let fullCensus = try AudienceCensus(of: keys, pagesMax: nil, queries)
         #expect(fullCensus.readMemberCount == 991 && fullCensus.unreadableCount == 0)
-        let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
+        let directory = String(decoding: keys.directoryKey(segment: 7), as: UTF8.self)
         try RedisCommandLine(port: scene.port).ask("SET", directory, "other")
-        let censusWithForeignPage = try AudienceCensus(of: segments, pagesMax: nil, queries)
+        let censusWithForeignPage = try AudienceCensus(of: keys, pagesMax: nil, queries)
         #expect(
             censusWithForeignPage.unreadableCount == 1
                 && censusWithForeignPage.readMemberCount == 991 - fullCensus.memberCountsBySegment[7]

@@ -6,7 +6,7 @@ import Testing
 /// The data for `causeway inspect`: an activity that was started and updated on a phone, and one that waits for its
 /// token. The worker has ended, so only the tests change the data.
 final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`, and its suite is serialized.
-    /// Created once for the suite that has ``InspectSceneTrait``.
+    /// The scene of the running suite. ``InspectSceneTrait`` creates it once for all tests of the suite.
     @TaskLocal static var current: InspectScene?
 
     static let app = "com.example.ride"
@@ -46,8 +46,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         _ = try curl("--data", #"{"app":"\#(Self.app)","devices":["phone-7"]}"#, "\(control)/phones")
         let registrations = try TopicReader(broker, topic: "causeway.registrations")
         let results = try TopicReader(broker, topic: "causeway.results")
-        // A command that is read before its token has two results, `held` and a second one. The tests count results, so
-        // each token must be in Redis first.
+        // A command that comes before its token has two results: `held`, and later another one. The tests count
+        // results. So each token must be in Redis before its command is sent.
         var values = try registrations.read(1).map(\.value)
         try awaitRedis("a push-to-start token") { try inspect("--device", "phone-7").exitCode == 0 }
         try send(Self.start)
@@ -92,8 +92,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         )
     }
 
-    /// Reads up to ten results until one has this outcome. Other results are skipped, because a worker may settle a
-    /// waiting command late or twice.
+    /// Reads up to ten results until one has this outcome. The others may be from commands that the worker settled late
+    /// or twice.
     private static func awaitOutcome(_ outcome: String, in results: TopicReader) throws {
         for _ in 0..<10 {
             let value = try results.read(1)[0].value
@@ -102,8 +102,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         Issue.record("no result is \(outcome)")
     }
 
-    private func awaitRedis(_ what: String, until isThere: () throws -> Bool) throws {
-        try eventually("\(what) in Redis", every: .milliseconds(50), until: isThere)
+    private func awaitRedis(_ what: String, until isStored: () throws -> Bool) throws {
+        try eventually("\(what) in Redis", every: .milliseconds(50), until: isStored)
     }
 
     private func send(_ record: String) throws {

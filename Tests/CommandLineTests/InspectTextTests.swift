@@ -12,6 +12,7 @@ struct InspectTextTests {
     /// 2026-09-21 14:13:20 UTC.
     private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
+    /// Returns the report about an activity of which Redis knows nothing, with a change.
     private func report(_ change: (inout ActivityReport) -> Void = { _ in }) -> ActivityReport {
         var report = ActivityReport(
             app: "com.example.match",
@@ -25,6 +26,7 @@ struct InspectTextTests {
         return report
     }
 
+    /// Returns the line of such a report that begins with the label, without the label.
     private func line(_ label: String, _ change: (inout ActivityReport) -> Void = { _ in }) -> String {
         report(change).lines().first { $0.hasPrefix(label + " ") }.map { String($0.dropFirst(10)) } ?? "no such line"
     }
@@ -32,9 +34,9 @@ struct InspectTextTests {
     private func heldCommand(_ version: Version, expirationSeconds: Int64? = nil, carriesAlert: Bool = true)
         -> HeldCommand
     {
-        let limit = expirationSeconds.map { ",\"expiration\":\($0)" } ?? ""
+        let expirationMember = expirationSeconds.map { ",\"expiration\":\($0)" } ?? ""
         let text = """
-            {"activity":"final"\(limit),"aps":{"event":"update","timestamp":\(version.timestamp),
+            {"activity":"final"\(expirationMember),"aps":{"event":"update","timestamp":\(version.timestamp),
              "content-state":{"home":2,"note":"\(String(repeating: "é", count: 300))"},"alert":{"title":"Goal"}}}
             """
         let commandJSON = JSONValue(parsing: text.utf8) ?? .null
@@ -70,8 +72,8 @@ struct InspectTextTests {
         )
     }
 
-    /// For a token that was unregistered or retired, Redis keeps only a time. The report must not show this time as
-    /// that of a registration.
+    /// Of a token that was unregistered or retired, Redis keeps only the time when this happened. The report must not
+    /// show it as the time of a registration.
     @Test func `A device's dead token has no time of registration`() throws {
         let fields = [
             (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.nowMilliseconds - 90_000)".utf8)),
@@ -200,7 +202,7 @@ struct InspectTextTests {
         )
     }
 
-    @Test func `Durations and times are printed, including absurd ones`() {
+    @Test func `Durations and times are printed, also extreme ones`() {
         for (milliseconds, text) in [
             (Int64(0), "0 s"), (999, "999 ms"), (1_000, "1 s"), (59_999, "59 s"), (60_000, "1 min"),
             (61_000, "1 min 1 s"), (601_000, "10 min"), (3_600_000, "1 h"), (86_399_000, "23 h 59 min"),

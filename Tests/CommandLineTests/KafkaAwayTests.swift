@@ -41,7 +41,7 @@ struct KafkaAwayTests {
         try expectMessage(run.errorLines.last, of: "causeway topics", seconds: 29...34)
     }
 
-    @Test func `The command results names the address and the cause, and ends when it says so`() throws {
+    @Test func `The command results names the address and the cause, and ends in time`() throws {
         let clock = ContinuousClock()
         var run: ProgramRun?
         let duration = try clock.measure { run = try ProgramRun.run("results", "-b", "127.0.0.1:1") }

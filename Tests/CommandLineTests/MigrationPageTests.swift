@@ -35,7 +35,7 @@ struct MigrationPageTests {
             }
     }
 
-    @Test func `The costs are those that the plan prints`() throws {
+    @Test func `The page's costs are those that the plan prints`() throws {
         let plans = try runPlans()
         #expect(plans.count == 3)
         func cells(_ regex: Regex<AnyRegexOutput>, _ text: ([Substring]) -> String) throws -> [String] {
@@ -68,7 +68,7 @@ struct MigrationPageTests {
         #expect(try row("pods, USD a month") == podCosts)
     }
 
-    @Test func `The costs together are the sum of the rows`() throws {
+    @Test func `The page's total costs are the sums of its rows`() throws {
         let parts = try ["pods, USD a month", "Redis |", "Kafka |", "sent to APNs"].map(numbers)
         #expect(
             try numbers("**together, USD a month**") == (0..<3).map { column in parts.reduce(0) { $0 + $1[column] } }

@@ -41,7 +41,9 @@ struct NewestResultsTests {
         return kafka
     }
 
-    private func commands(_ tail: NewestResults) -> [String] { tail.records.compactMap { $0["command"]?.text } }
+    private func commands(_ newestResults: NewestResults) -> [String] {
+        newestResults.records.compactMap { $0["command"]?.text }
+    }
 
     @Test func `Only the newest results of this app are read, newest first, and no more than requested`() throws {
         let broker = try EmbeddedBroker()
@@ -94,7 +96,9 @@ struct NewestResultsTests {
         }
     }
 
-    @Test func `The policy of the last push is known, unless Kafka is away, which is reported`() throws {
+    @Test func `The policy of the last push is known; without Kafka, the report says that results cannot be read`()
+        throws
+    {
         let broker = try EmbeddedBroker()
         try broker.createTopic("causeway.results", partitionCount: 1)
         let texts = [#""priority":10,"policy":"slow""#, #""priority":5,"policy":"sports""#, #""attempts":0"#]

@@ -6,6 +6,7 @@ import Testing
 struct ProgramRun {
     var output: String
     var errors: String
+    /// 0 for success, 1 for a failure, 64 for a wrong command line, 78 for a wrong configuration.
     var exitCode: Int32
     /// The signal that ended the program; nil if it exited.
     var signal: Int32?
@@ -24,8 +25,8 @@ struct ProgramRun {
         }
     }
 
-    /// Returns a process that the kernel kills when the thread that starts it ends. If the program survived a
-    /// crash of the tests, it would keep their output open, and the crash would not be reported.
+    /// Returns a process that the kernel kills when the thread that starts it ends. Otherwise, after a crash of the
+    /// tests, the program would keep their output open, and the crash would not be reported.
     static func process(
         _ arguments: [String],
         of program: Program = .causeway,

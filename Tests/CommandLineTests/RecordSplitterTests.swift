@@ -72,12 +72,15 @@ struct RecordSplitterTests {
             #"{"app":"x","activity":"a","aps":{"event":"update", "timestamp" : 1790000000 ,"#
             + #""content-state":{"timestamp":1}}}"#
         var timestampUpdater = TimestampUpdater()
+        // 25 µs after the second 1,800,000,001, so the sequence is 25.
         let microseconds: Int64 = 1_800_000_001_000_025
         let updatedRecord = timestampUpdater.withCurrentTimestamp(Array(command.utf8), unixMicroseconds: microseconds)
         let expected = "{\"sequence\":25," + command.replacing("1790000000", with: "1800000001").dropFirst()
         #expect(String(decoding: updatedRecord, as: UTF8.self) == expected)
-        let other = Array(#"{"timestamp":1790000000}"#.utf8)
-        #expect(timestampUpdater.withCurrentTimestamp(other, unixMicroseconds: microseconds) == other)
+        let recordWithoutAps = Array(#"{"timestamp":1790000000}"#.utf8)
+        #expect(
+            timestampUpdater.withCurrentTimestamp(recordWithoutAps, unixMicroseconds: microseconds) == recordWithoutAps
+        )
     }
 
     @Test(arguments: [

@@ -34,14 +34,14 @@ extension ReplayScene {
         at timestamp: Int64,
         state: Int = 1,
         event: String = "update",
-        alert: Bool = false,
-        others: String = ""
+        hasAlert: Bool = false,
+        otherMembers: String = ""
     ) -> Record {
-        let alertMember = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
+        let alertMember = hasAlert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
         let start = event == "start" ? #","attributes-type":"Ride","attributes":{}"# : ""
         let aps =
             #"{"event":"\#(event)","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)\#(start)}"#
-        let value = #"{"app":"\#(Self.app)","audience":"\#(audience)",\#(others)"aps":\#(aps)}"#
+        let value = #"{"app":"\#(Self.app)","audience":"\#(audience)",\#(otherMembers)"aps":\#(aps)}"#
         return Record(key: audience, value: value, milliseconds: timestamp * 1_000)
     }
 
@@ -69,11 +69,11 @@ extension ReplayScene {
                     let page = try #require(MemberPage(bytes))
                     for reference in scratch[..<page.members(into: scratch).count] {
                         let member = try #require(page[reference])
-                        var room = [UInt8](repeating: 0, count: max(Limits.tokenDigitsMax, Limits.identifierBytesMax))
-                        let identifier = room.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
-                        let name = String(decoding: room[..<identifier], as: UTF8.self)
-                        let token = room.withUnsafeMutableBytes { member.writeToken(to: $0) }
-                        members[name] = String(decoding: room[..<token], as: UTF8.self)
+                        var buffer = [UInt8](repeating: 0, count: max(Limits.tokenDigitsMax, Limits.identifierBytesMax))
+                        let identifierByteCount = buffer.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
+                        let name = String(decoding: buffer[..<identifierByteCount], as: UTF8.self)
+                        let tokenByteCount = buffer.withUnsafeMutableBytes { member.writeToken(to: $0) }
+                        members[name] = String(decoding: buffer[..<tokenByteCount], as: UTF8.self)
                     }
                 }
         }
@@ -84,8 +84,8 @@ extension ReplayScene {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
-        let segments = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
-        return try AudienceInspection(fields: queries.readHash(segments.hashKey))
+        let keys = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
+        return try AudienceInspection(fields: queries.readHash(keys.hashKey))
     }
 
     fileprivate func admission(
@@ -123,6 +123,8 @@ struct ReplayAudienceTests {
         return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
     }
 
+    /// Writes registrations whose names say what becomes of the member. `over` is older than twelve hours, so its
+    /// activity is over; `ended` gets an end in the test that sends one.
     private func produceRegistrations(_ scene: ReplayScene) throws {
         let nowSeconds = scene.nowSeconds
         try scene.produce(
@@ -151,7 +153,7 @@ struct ReplayAudienceTests {
         let end = scene.update("ended", at: nowSeconds - 60)
         let commands = [
             scene.command(to: "final", at: nowSeconds - 200),
-            scene.command(to: "final", at: nowSeconds - 100, state: 2, alert: true),
+            scene.command(to: "final", at: nowSeconds - 100, state: 2, hasAlert: true),
             .init(key: end.key, value: end.value?.replacing("update", with: "end"), milliseconds: end.milliseconds),
             scene.command(to: "forgotten", at: nowSeconds - 9 * 3_600), scene.command(to: "cup", at: nowSeconds - 50),
         ]
@@ -233,10 +235,10 @@ struct ReplayAudienceTests {
             scene.command(to: "newer", at: nowSeconds - 50), scene.command(to: "newer", at: nowSeconds - 10, state: 2),
             scene.command(to: "same", at: nowSeconds - 10), scene.command(to: "busy", at: nowSeconds - 10),
             scene.command(to: "older", at: nowSeconds - 10), scene.command(to: "ended", at: nowSeconds - 10),
-            scene.command(to: "new", at: nowSeconds - 400, alert: true),
+            scene.command(to: "new", at: nowSeconds - 400, hasAlert: true),
             scene.command(to: "ancient", at: nowSeconds - 9 * 3_600),
-            scene.command(to: "late", at: nowSeconds - 100, others: "\"expiration\":\(nowSeconds - 50),"),
-            scene.command(to: "born", at: nowSeconds - 10, event: "start", alert: true, others: start),
+            scene.command(to: "late", at: nowSeconds - 100, otherMembers: "\"expiration\":\(nowSeconds - 50),"),
+            scene.command(to: "born", at: nowSeconds - 10, event: "start", hasAlert: true, otherMembers: start),
             scene.command(to: "unread", at: nowSeconds - 5),
         ]
         try scene.produce(records)

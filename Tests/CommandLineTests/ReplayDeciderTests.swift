@@ -15,20 +15,22 @@ struct ReplayDeciderTests {
     private var model = StoreModel(nowMilliseconds: (nowSeconds - 60) * 1_000)
     private let policy = Policy(name: "default")
 
+    /// Makes a command that is this old.
     private func record(
-        _ age: Int64,
+        _ ageSeconds: Int64,
         _ event: String = "update",
         state: Int = 1,
-        alert: Bool = false,
-        others: String = ""
+        hasAlert: Bool = false,
+        otherMembers: String = ""
     ) -> [UInt8] {
-        let alertMember = alert ? #","alert":{"title":"a","body":"b"}"# : ""
+        let alertMember = hasAlert ? #","alert":{"title":"a","body":"b"}"# : ""
         let start = event == "start" ? #","attributes-type":"Ride","attributes":{}"# : ""
         let device = event == "start" ? #""device":"phone","# : ""
+        let timestamp = Self.nowSeconds - ageSeconds
         let aps = #"""
-            {"event":"\#(event)","timestamp":\#(Self.nowSeconds - age)\#(start),"content-state":{"n":\#(state)}\#(alertMember)}
+            {"event":"\#(event)","timestamp":\#(timestamp)\#(start),"content-state":{"n":\#(state)}\#(alertMember)}
             """#
-        return Array(#"{"app":"com.example.ride","activity":"a",\#(device)\#(others)"aps":\#(aps)}"#.utf8)
+        return Array(#"{"app":"com.example.ride","activity":"a",\#(device)\#(otherMembers)"aps":\#(aps)}"#.utf8)
     }
 
     private func verdict(
@@ -141,11 +143,15 @@ struct ReplayDeciderTests {
         #expect(try reason(record(12 * 3_600 + 1, "end")) == .activityUnknown)
         register()
         try settle(record(10 * 3_600), .accepted)
-        #expect(try reason(record(9 * 3_600, state: 2)) == .send, "Redis knows it")
-        #expect(try reason(record(10, others: #""expiration":1789999999,"#)) == .expired)
-        #expect(try verdict(record(300, alert: true)) == ReplayVerdict(reason: .send))
-        #expect(try verdict(record(301, state: 2, alert: true)) == ReplayVerdict(reason: .send, dropsAlert: true))
-        #expect(try reason(record(301, alert: true)) == .unchanged, "without its alert it is what is shown")
+        #expect(try reason(record(9 * 3_600, state: 2)) == .send, "Redis knows the activity")
+        #expect(try reason(record(10, otherMembers: #""expiration":1789999999,"#)) == .expired)
+        #expect(try verdict(record(300, hasAlert: true)) == ReplayVerdict(reason: .send))
+        #expect(try verdict(record(301, state: 2, hasAlert: true)) == ReplayVerdict(reason: .send, dropsAlert: true))
+        #expect(
+            try reason(record(301, hasAlert: true)) == .unchanged,
+            "without its alert, the command brings what is already shown"
+        )
+        // An activity that began more than eight hours ago.
         model.nowMilliseconds -= 9 * 3_600_000
         model = StoreModel(nowMilliseconds: model.nowMilliseconds)
         register()
@@ -154,14 +160,14 @@ struct ReplayDeciderTests {
     }
 
     @Test mutating func `Starts are sent only on request, if they are young and unknown`() throws {
-        #expect(try verdict(record(10, "start", alert: true), includesStarts: false).reason == .startLeftOut)
-        #expect(try verdict(record(600, "start", alert: true)).reason == .send)
-        #expect(try verdict(record(601, "start", alert: true)).reason == .startTooOld)
-        #expect(try verdict(record(10, "start", alert: true), hasToken: false).reason == .tokenUnknown)
+        #expect(try verdict(record(10, "start", hasAlert: true), includesStarts: false).reason == .startLeftOut)
+        #expect(try verdict(record(600, "start", hasAlert: true)).reason == .send)
+        #expect(try verdict(record(601, "start", hasAlert: true)).reason == .startTooOld)
+        #expect(try verdict(record(10, "start", hasAlert: true), hasToken: false).reason == .tokenUnknown)
         #expect(try verdict(record(5), followsStart: true).reason == .send, "its token comes with the start")
         perform(.admitStart(version: Version(timestamp: Self.nowSeconds - 10, sequence: 0), claim: 7))
-        #expect(try verdict(record(10, "start", alert: true)).reason == .duplicate)
-        #expect(try verdict(record(20, "start", alert: true)).reason == .superseded)
+        #expect(try verdict(record(10, "start", hasAlert: true)).reason == .duplicate)
+        #expect(try verdict(record(20, "start", hasAlert: true)).reason == .superseded)
         perform(
             .settle(
                 version: Version(timestamp: Self.nowSeconds - 10, sequence: 0),
@@ -170,6 +176,6 @@ struct ReplayDeciderTests {
                 retirement: nil
             )
         )
-        #expect(try verdict(record(10, "start", alert: true)).reason == .duplicate, "no start goes twice")
+        #expect(try verdict(record(10, "start", hasAlert: true)).reason == .duplicate, "no start is sent twice")
     }
 }

@@ -44,7 +44,7 @@ struct ReplayFailureTests {
     {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.nowSeconds - 60)
-        let update = scene.update("a", at: scene.nowSeconds - 10, alert: true)
+        let update = scene.update("a", at: scene.nowSeconds - 10, hasAlert: true)
         try scene.produce([registration], to: ReplayScene.registrations)
         try scene.produce([update])
         try scene.produce([registration, update], to: Self.deadLetters)

@@ -29,8 +29,8 @@ struct ReplayRebuildTests {
             to: ReplayScene.registrations
         )
         let commands = [
-            scene.update("a", at: nowSeconds - 200), scene.update("a", at: nowSeconds - 100, state: 2, alert: true),
-            scene.update("tokenless", at: nowSeconds - 100, alert: true), scene.start("born", at: nowSeconds - 100),
+            scene.update("a", at: nowSeconds - 200), scene.update("a", at: nowSeconds - 100, state: 2, hasAlert: true),
+            scene.update("tokenless", at: nowSeconds - 100, hasAlert: true), scene.start("born", at: nowSeconds - 100),
             scene.update("gone", at: nowSeconds - 100), scene.update("a", at: nowSeconds - 50, state: 3),
         ]
         try scene.produce(commands)
@@ -56,7 +56,7 @@ struct ReplayRebuildTests {
         #expect(knownActivity.token != nil && knownActivity.newestVersion?.phase == .settled)
         #expect(knownActivity.acceptedAlertVersion == Version(timestamp: nowSeconds - 100, sequence: 0))
         #expect(try scene.inspection(of: "gone").token == nil && scene.inspection(of: "old").token == nil)
-        #expect(try scene.admit("a", at: nowSeconds - 150, alert: true) == .superseded)
+        #expect(try scene.admit("a", at: nowSeconds - 150, hasAlert: true) == .superseded)
         #expect(try scene.admit("a", at: nowSeconds - 100) == .duplicate)
         let heldCommand = try #require(try scene.inspection(of: "tokenless").heldCommand)
         #expect(!heldCommand.carriesAlert)

@@ -11,8 +11,8 @@ import enum CausewayRecords.JSONValue
 
 @testable import causeway
 
-/// Topics, a group's committed offsets, and a Redis in any state, for `causeway replay`. No worker runs, because each
-/// test itself sets what workers have read and settled.
+/// Topics, the workers' committed offsets and a Redis, for `causeway replay`. No worker runs: each test itself writes
+/// what workers would have read and settled.
 final class ReplayScene: ConsumerHandler {
     static let app = "com.example.ride"
     static let commands = "causeway.commands"
@@ -33,11 +33,11 @@ final class ReplayScene: ConsumerHandler {
     let redis: RedisCommandLine
     private var assignedPartitions: [TopicPartition] = []
 
-    init(partitions: Int = 1) throws {
+    init(partitionCount: Int = 1) throws {
         directory = try TemporaryDirectory()
         broker = try EmbeddedBroker()
         for topic in ["commands", "registrations", "dead-letters"] {
-            try broker.createTopic("causeway.\(topic)", partitionCount: topic == "commands" ? partitions : 1)
+            try broker.createTopic("causeway.\(topic)", partitionCount: topic == "commands" ? partitionCount : 1)
         }
         let (server, port) = try RunningProgram.startRedis(directory: directory)
         self.server = server
@@ -58,17 +58,20 @@ final class ReplayScene: ConsumerHandler {
 
     // MARK: - Records
 
+    /// Makes an update.
+    ///
+    /// - Parameter otherMembers: further members of the record as JSON text, each with a comma behind it.
     func update(
         _ activity: String,
         at timestamp: Int64,
         state: Int = 1,
-        alert: Bool = false,
+        hasAlert: Bool = false,
         app: String = ReplayScene.app,
-        others: String = ""
+        otherMembers: String = ""
     ) -> Record {
-        let alertMember = alert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
+        let alertMember = hasAlert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
         let aps = #"{"event":"update","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)}"#
-        let value = #"{"app":"\#(app)","activity":"\#(activity)",\#(others)"aps":\#(aps)}"#
+        let value = #"{"app":"\#(app)","activity":"\#(activity)",\#(otherMembers)"aps":\#(aps)}"#
         return Record(key: activity, value: value, milliseconds: timestamp * 1_000)
     }
 
@@ -161,8 +164,8 @@ final class ReplayScene: ConsumerHandler {
         return try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
     }
 
-    /// Returns the records of the first commands partition from an offset on, each with the header that names
-    /// the copied record.
+    /// Returns the records of the first commands partition from an offset on. `replayed` is the header with which a
+    /// replay names the record that it copied.
     func records(from offset: Int64) throws -> [(key: String, value: String, replayed: String?, milliseconds: Int64)] {
         let end = try count()
         let reader = try PartitionReader(
@@ -201,7 +204,9 @@ final class ReplayScene: ConsumerHandler {
         )
     }
 
-    func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, alert: Bool = false) throws -> StoreVerdict
+    /// Lets Redis admit an update, as a lane does.
+    func admit(_ activity: String, at timestamp: Int64, digest: UInt64 = 3, hasAlert: Bool = false) throws
+        -> StoreVerdict
     {
         let admission = StateAdmission<[UInt8]>(
             isEnd: false,
@@ -210,7 +215,7 @@ final class ReplayScene: ConsumerHandler {
             pace: Policy(name: "default").pace,
             requestsHighPriority: false,
             mayUseReserve: false,
-            mayReplaceHeldAlert: alert,
+            mayReplaceHeldAlert: hasAlert,
             isTooOld: false,
             registration: nil
         )

@@ -30,7 +30,7 @@ struct ReplayTableTests {
         return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, dropReasons)
     }
 
-    @Test func `The newest state stays, in any order of arrival`() {
+    @Test func `The newest state is kept, in any order of arrival`() {
         #expect(
             merge([(.update, 1), (.update, 3), (.update, 2)]) == (nil, 3, [.supersededInRange, .supersededInRange])
         )
@@ -73,7 +73,8 @@ struct ReplayTableTests {
         #expect(table.usedBytes == table.bytesMax - 100)
     }
 
-    /// If the table has no room for a newer command's record, it keeps the command's version and audience.
+    /// If the table has no room for a newer command's record, it keeps the command's version and audience. The bytes of
+    /// the audience must still count.
     @Test func `The audience of a command that does not fit still counts`() {
         var table = ReplayTable(bytesMax: ReplayTable.entryOverheadBytes + 7 + 100)
         var tooLargeCommand = candidate(.update, 2, bytes: 200)

@@ -11,8 +11,8 @@ import enum CausewayRecords.JSONValue
 
 @Suite("causeway replay: report and send", .serialized, .ownThread)
 struct ReplayTests {
-    /// Returns a scene whose records have the reasons in `expectedReasons`. The committed offset says that workers have
-    /// read all records but the last.
+    /// Returns a scene, and the end of its commands partition. A replay of its records gives `expectedReasons`. The
+    /// committed offset says that workers have read all records but the last.
     private func makeScene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let nowSeconds = scene.nowSeconds
@@ -23,10 +23,12 @@ struct ReplayTests {
         try scene.admitAndSettle("alert", at: nowSeconds - 900)
         try scene.register("busy")
         #expect(try scene.admit("busy", at: nowSeconds - 10) == .send)
+        // A name says what Redis knows, or what is special: `ancient` is older than eight hours, `late` is in the
+        // future.
         let records = [
             scene.update("newer", at: nowSeconds - 50), scene.update("newer", at: nowSeconds - 10, state: 2),
             scene.update("same", at: nowSeconds - 10), scene.update("older", at: nowSeconds - 10),
-            scene.update("failed", at: nowSeconds - 10), scene.update("alert", at: nowSeconds - 400, alert: true),
+            scene.update("failed", at: nowSeconds - 10), scene.update("alert", at: nowSeconds - 400, hasAlert: true),
             scene.update("busy", at: nowSeconds - 10), scene.update("nobody", at: nowSeconds - 10),
             scene.update("ancient", at: nowSeconds - 9 * 3_600),
             scene.update("a", at: nowSeconds - 10, app: "com.example.other"),
@@ -97,7 +99,7 @@ struct ReplayTests {
         #expect(run.output.contains("2 sent, 2 acknowledged, 0 failed"))
         #expect(run.output.contains(#/\nsent again +1  /#) && !run.output.contains("would be"))
         let records = try scene.records(from: end)
-        let firstUpdate = scene.update("alert", at: scene.nowSeconds - 400, alert: true)
+        let firstUpdate = scene.update("alert", at: scene.nowSeconds - 400, hasAlert: true)
         let secondUpdate = scene.update("failed", at: scene.nowSeconds - 10)
         #expect(records.map(\.key) == [firstUpdate.key, secondUpdate.key])
         #expect(records.map(\.value) == [firstUpdate.value, secondUpdate.value])
@@ -125,7 +127,7 @@ struct ReplayTests {
                 scene.update(
                     "a\($0)",
                     at: scene.nowSeconds - 10,
-                    others: #""token":"0af70af7","environment":"sandbox","#
+                    otherMembers: #""token":"0af70af7","environment":"sandbox","#
                 )
             }
     }
@@ -135,7 +137,7 @@ struct ReplayTests {
         let count = 2 * ReplaySender.failuresMax
         try scene.produce(commandsWithTokens(count, of: scene))
         try scene.commit([0: Int64(count)])
-        scene.broker.failNextRequests(.produce, with: [Int32](repeating: 10, count: count))
+        scene.broker.failNextRequests(.produce, with: [Int32](repeating: 10, count: count))  // 10: MSG_SIZE_TOO_LARGE
         let run = try scene.replay("send", "--from", "1h", "--rate", "100", "--execute", "--json")
         #expect(run.exitCode == 1)
         #expect(run.errors.contains("stopped while sending"))
@@ -179,13 +181,13 @@ struct ReplayTests {
         #expect(process.terminationStatus == 1)
         let errors = try String(contentsOf: files[1], encoding: .utf8)
         #expect(errors.contains("stopped while sending; run the same command again"))
-        #expect(!errors.contains("█"), "no terminal, no bar")
+        #expect(!errors.contains("█"), "without a terminal there is no progress bar")
         #expect(try String(contentsOf: files[0], encoding: .utf8).contains("1 sent, 1 acknowledged"))
-        #expect(try scene.count() == end + 1, "the second waits for its turn")
+        #expect(try scene.count() == end + 1, "the rate delays the second record")
     }
 
     @Test func `A replay reads the records of a time, or of offsets in several partitions`() throws {
-        let scene = try ReplayScene(partitions: 2)
+        let scene = try ReplayScene(partitionCount: 2)
         let nowSeconds = scene.nowSeconds
         for partition: Int32 in [0, 1] {
             let names = (0..<6).map { "a\(partition)-\($0)" }
@@ -221,12 +223,16 @@ struct ReplayTests {
         #expect(try scene.records(from: 0).map(\.replayed) == ["causeway.dead-letters/0/0"])
     }
 
-    @Test func `A full table says so, and its content is right`() throws {
+    @Test func `A full table is reported, and each command is counted`() throws {
         let scene = try ReplayScene()
         let padding = String(repeating: "x", count: 3_000)
         let records = (0..<500)
             .map {
-                scene.update("a\($0)", at: scene.nowSeconds - 10, others: #""payload":{"padding":"\#(padding)"},"#)
+                scene.update(
+                    "a\($0)",
+                    at: scene.nowSeconds - 10,
+                    otherMembers: #""payload":{"padding":"\#(padding)"},"#
+                )
             }
         try scene.produce(records)
         try scene.commit([0: 500])
@@ -234,13 +240,13 @@ struct ReplayTests {
         #expect(run.exitCode == 1)
         #expect(run.errors.contains("--memory 1 is full: narrow the range"))
         let counts = try scene.counts(run)
-        let (taken, left) = (counts["tokenUnknown"] ?? 0, counts["tableFull"] ?? 0)
-        #expect(taken > 100 && left > 100 && taken + left == 500)
+        let (keptCount, leftOutCount) = (counts["tokenUnknown"] ?? 0, counts["tableFull"] ?? 0)
+        #expect(keptCount > 100 && leftOutCount > 100 && keptCount + leftOutCount == 500)
     }
 
-    @Test func `Kafka is missing, a topic is missing, an app is not configured`() throws {
+    @Test func `A missing topic, an unknown app and a missing file are reported`() throws {
         let scene = try ReplayScene()
-        scene.broker.setMetadataError(topic: "missing", code: 3)
+        scene.broker.setMetadataError(topic: "missing", code: 3)  // 3: UNKNOWN_TOPIC_OR_PARTITION
         let runWithoutTopic = try scene.replay("report", "--from", "1h", "--topic", "missing")
         #expect(
             runWithoutTopic.exitCode == 1

@@ -41,7 +41,7 @@ struct ResultsTests {
         }
     }
 
-    @Test func `An empty topic is printed too`() throws {
+    @Test func `For an empty topic, nothing is printed`() throws {
         let run = try ProgramRun.run("results", "--bootstrap-servers", broker.bootstrapServers, "--topic", "mine")
         #expect(run.exitCode == 0 && run.output.isEmpty && run.errors.isEmpty)
     }

@@ -28,7 +28,7 @@ final class RunningProgram {
         var line = Data()
         while line.last != UInt8(ascii: "\n") {
             let byte = try output.fileHandleForReading.read(upToCount: 1)
-            line.append(try #require(byte, "it ended before it was ready"))
+            line.append(try #require(byte, "the program ended before it was ready"))
         }
         return try #require(JSONSerialization.jsonObject(with: line) as? [String: Any])
     }
@@ -36,7 +36,7 @@ final class RunningProgram {
     /// Sends SIGTERM and waits for the end. Returns the exit code, or nil if a signal ended the program.
     func terminate() -> Int32? {
         process.terminate()
-        return exitCode()
+        return awaitExitCode()
     }
 
     /// Kills the program with SIGKILL, and waits for its end.
@@ -45,7 +45,8 @@ final class RunningProgram {
         process.waitUntilExit()
     }
 
-    func exitCode() -> Int32? {
+    /// Waits for the end of the program. Returns the exit code, or nil if a signal ended the program.
+    func awaitExitCode() -> Int32? {
         process.waitUntilExit()
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }

@@ -131,7 +131,7 @@ struct SendTests {
     @Test func `If the broker refuses a record, the command prints the reason and exits with 1`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("t", partitionCount: 1)
-        broker.failNextRequests(.produce, with: [Int32](repeating: 87, count: 20))  // INVALID_RECORD
+        broker.failNextRequests(.produce, with: [Int32](repeating: 87, count: 20))  // 87: INVALID_RECORD
         let run = try ProgramRun.run(
             "send",
             "-b",
@@ -243,12 +243,12 @@ struct SendTests {
     }
 
     @Test func `An unknown property of Kafka ends the command with 78, and a missing file with 1`() throws {
-        let property = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "no.such=1", input: "")
-        #expect(property.exitCode == 78)
-        #expect(property.errors.contains("no.such"))
-        let file = try ProgramRun.run("send", "-b", "127.0.0.1:1", "/nowhere.json")
-        #expect(file.exitCode == 1)
-        #expect(file.errors.contains("/nowhere.json: cannot be opened"))
+        let runWithUnknownProperty = try ProgramRun.run("send", "-b", "127.0.0.1:1", "-X", "no.such=1", input: "")
+        #expect(runWithUnknownProperty.exitCode == 78)
+        #expect(runWithUnknownProperty.errors.contains("no.such"))
+        let runWithMissingFile = try ProgramRun.run("send", "-b", "127.0.0.1:1", "/nowhere.json")
+        #expect(runWithMissingFile.exitCode == 1)
+        #expect(runWithMissingFile.errors.contains("/nowhere.json: cannot be opened"))
     }
 
     @Test func `The broker prints its address, serves its topics, and ends on SIGTERM or with its input`() throws {
@@ -261,8 +261,8 @@ struct SendTests {
         }
         #expect(broker.terminate() == 0)
         // The program's input is empty, so the program ends at once.
-        let child = try RunningProgram(ProgramRun.process(["broker", "--until-input-ends"], of: .lab))
-        _ = try child.readReadiness()
-        #expect(child.exitCode() == 0)
+        let brokerUntilInputEnds = try RunningProgram(ProgramRun.process(["broker", "--until-input-ends"], of: .lab))
+        _ = try brokerUntilInputEnds.readReadiness()
+        #expect(brokerUntilInputEnds.awaitExitCode() == 0)
     }
 }

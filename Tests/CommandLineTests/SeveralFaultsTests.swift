@@ -27,7 +27,7 @@ struct SeveralFaultsTests {
     }
 
     /// The reported position is that of the `aps` object, not that of the field that is not allowed.
-    @Test func `A member that its event does not allow is named, and does not hide other faults`() throws {
+    @Test func `A field that its event does not allow is named, and hides no other fault`() throws {
         let record =
             #"{"app":"com.example.match","activity":"a","aps":{"event":"update","timestamp":1790000000,"#
             + #""content-state":[],"dismissal-date":0}}"#

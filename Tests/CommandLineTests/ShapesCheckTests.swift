@@ -68,7 +68,7 @@ struct ShapesCheckTests {
         #expect(run.output.contains(fault), "\(run.output)")
     }
 
-    @Test func `A file of shapes without the app is a fault; a file that is not here is one on request`() throws {
+    @Test func `A file of shapes without the app is a fault; a missing file is one only with --files`() throws {
         try directory.write(Self.shapes.replacing("com.example.match", with: "com.example.other"), to: "shapes.json")
         let runWithoutApp = try ProgramRun.run("check", "--config", try configuration())
         #expect(runWithoutApp.output.contains("has no shapes of com.example.match: it has only com.example.other"))

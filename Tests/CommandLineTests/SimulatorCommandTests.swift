@@ -61,7 +61,7 @@ struct SimulatorCommandTests {
         ],
         [[], ["--bootstrap-servers", "127.0.0.1:1"]]
     )
-    func `The simulator names what it cannot use in one line, with a Kafka or without`(
+    func `The simulator names an unusable argument in one line, with Kafka or without`(
         _ refusal: (arguments: [String], code: Int32, message: String),
         kafka: [String]
     ) throws {

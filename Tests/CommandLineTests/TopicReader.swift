@@ -9,7 +9,7 @@ final class TopicReader: ConsumerHandler {
         var value: String
     }
 
-    private static let limitMilliseconds: Int64 = 120_000
+    private static let waitMillisecondsMax: Int64 = 120_000
 
     private var consumer: Consumer?
     private let wakeup = WakeupPipe()
@@ -50,7 +50,7 @@ final class TopicReader: ConsumerHandler {
                 )
             case .none:
                 try #require(
-                    wakeup.waitBlocking(milliseconds: Self.limitMilliseconds),
+                    wakeup.waitBlocking(milliseconds: Self.waitMillisecondsMax),
                     "no more than \(records.count) records come"
                 )
             case .partitionEnd:

@@ -74,7 +74,7 @@ struct TopicsTests {
         )
     }
 
-    @Test func `A topic may have sizes of its own`() throws {
+    @Test func `The option --topic gives one topic its own sizes`() throws {
         let run = try ProgramRun.run(
             "topics",
             "--topic",
@@ -87,7 +87,7 @@ struct TopicsTests {
         #expect(run.exitCode == 0 && run.errors.isEmpty)
         let usualLines = try ProgramRun.run("topics").outputLines
         #expect(run.outputLines.count == 8)
-        for (line, before) in zip(run.outputLines, usualLines) {
+        for (line, usualLine) in zip(run.outputLines, usualLines) {
             switch line.prefix(while: { $0 != " " }) {
             case "causeway.commands":
                 #expect(line.contains(" partitions=48 ") && line.contains(" retention.ms=43200000 segment.ms=1800000"))
@@ -96,7 +96,7 @@ struct TopicsTests {
             case "causeway.channels":
                 #expect(line.contains(" partitions=3 ") && line.contains("cleanup.policy=compact"))
             default:
-                #expect(line == before)
+                #expect(line == usualLine)
             }
         }
     }
@@ -109,7 +109,7 @@ struct TopicsTests {
         ("results:hours=3", "results: hours is neither"), ("results:partitions=3,", "results:  is neither"),
         ("registrations:retention-hours=3", "registrations: retention-hours: the topic is compacted"),
     ])
-    func `Wrong sizes are refused, and the message names the topic`(text: String, message: String) throws {
+    func `Wrong values of --topic are refused, and the message names the topic`(text: String, message: String) throws {
         let run = try ProgramRun.run("topics", "--topic", text)
         #expect(run.exitCode == 64 && run.output.isEmpty)
         #expect(run.errors.contains(message), "\(run.errors)")
@@ -169,6 +169,7 @@ struct TopicsTests {
         #expect(run.exitCode == 1)
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
         #expect(run.outputLines.count == 7)
+        // In a request, -1 stands for the broker's default.
         #expect(try broker.createTopicRequests().values.count { $0["replicationFactor"] as? Int == -1 } == 8)
     }
 }

@@ -45,7 +45,7 @@ struct ChannelKeysTests {
         #expect(try load("    channels: {audiences: []}\n").audiences.isEmpty)
     }
 
-    @Test func `The error says what is wrong`() {
+    @Test func `The error about a channel key says what is wrong`() {
         let key = "apps.match.channels"
         let pattern = "is not an audience pattern: 1 to \(Limits.identifierBytesMax) bytes, * only at the end"
         #expect(faults("    channels: {audiences: [\"a*b\"]}\n") == ["\(key).audiences: a*b \(pattern)"])
@@ -55,8 +55,8 @@ struct ChannelKeysTests {
                 == ["\(key).audiences: must be a list such as [\"match-*\"], or [] for none"]
         )
         #expect(faults("    channels: {storage: all}\n") == ["\(key).storage: is not one of none, newest"])
-        let missing = "\(key).environments: production is not one of the app's environments"
-        #expect(faults("    environments: [sandbox]\n    channels: {audiences: [a]}\n") == [missing])
+        let missingEnvironmentFault = "\(key).environments: production is not one of the app's environments"
+        #expect(faults("    environments: [sandbox]\n    channels: {audiences: [a]}\n") == [missingEnvironmentFault])
         #expect(faults("    environments: [sandbox]\n").isEmpty)
     }
 }

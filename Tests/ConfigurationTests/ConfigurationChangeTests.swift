@@ -18,7 +18,7 @@ struct ConfigurationChangeTests {
         #expect(change.appliedKeys.isEmpty && change.keysNeedingRestart.isEmpty)
     }
 
-    @Test func `Every key is either applied, or named and kept`() throws {
+    @Test func `A change of any key is either applied, or reported as one that needs a restart`() throws {
         let runningConfiguration = try load(smallestFile)
         for key in ConfigurationSchema.keys {
             var newConfiguration = runningConfiguration
@@ -39,8 +39,10 @@ struct ConfigurationChangeTests {
         }
     }
 
-    /// A key that the pages call "Reloadable." must reach the lanes or the log, otherwise its change has no effect.
-    @Test func `Applied keys reach the lanes or the log; kept keys would not`() throws {
+    /// The pages call some keys "Reloadable.". A change of such a key would have no effect if it did not reach the
+    /// lanes or the log.
+    @Test func `A change of a reloadable key reaches the lanes or the log; a change of any other key does not`() throws
+    {
         let runningConfiguration = try load(smallestFile)
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
             guard
@@ -63,8 +65,8 @@ struct ConfigurationChangeTests {
             #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [name]), "\(name)")
         }
         for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
-        // A lane gets the content of a shapes file, not its path. `EndToEndTests.ContractTests` tests a
-        // change of this content.
+        // The keys of shapes are left out: a lane gets the content of the shapes file, not its path.
+        // `EndToEndTests.ContractTests` tests a change of the content.
         for key in ConfigurationSchema.appSectionKeys where key.name != "policy" && !key.name.hasPrefix("shapes.") {
             expect(key, "apps.match.\(key.name)", of: \.apps[0])
         }
@@ -78,14 +80,16 @@ struct ConfigurationChangeTests {
         "\(WorkerSetup.makeDeliveryConfiguration(configuration).reloadableSettings)"
     }
 
-    private func otherValue(than shown: String?, for valueKind: ConfigurationValueKind, of name: String)
+    /// Returns a value that differs from the present one, which is given as its YAML text.
+    private func otherValue(than yamlText: String?, for valueKind: ConfigurationValueKind, of name: String)
         -> ConfigurationValue?
     {
         switch valueKind {
         case .text: .text("other")
-        case .integer(let range): [range.lowerBound, range.upperBound].first { "\($0)" != shown }.map { .integer($0) }
-        case .choice(let names): names.first { $0 != shown }.map { .text($0) }
-        case .choices(let names): names.first { "[\($0)]" != shown }.map { .chosen([$0]) }
+        case .integer(let range):
+            [range.lowerBound, range.upperBound].first { "\($0)" != yamlText }.map { .integer($0) }
+        case .choice(let names): names.first { $0 != yamlText }.map { .text($0) }
+        case .choices(let names): names.first { "[\($0)]" != yamlText }.map { .chosen([$0]) }
         case .texts: .texts(["other"])
         case .properties: .properties([KafkaProperty(name: "a", value: "b")])
         }
@@ -113,7 +117,7 @@ struct ConfigurationChangeTests {
 
     @Test func `An app uses a new policy`() throws {
         let newConfiguration =
-            smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: sports")
+            smallestFile.replacingRequired("keyFile: key.p8", with: "keyFile: key.p8\n    policy: sports")
             + "policies: {sports: {}}\n"
         let change = ConfigurationChange(from: try load(smallestFile), to: try load(newConfiguration))
         #expect(change.configuration.apps.map(\.policy) == ["sports"])
@@ -126,13 +130,14 @@ struct ConfigurationChangeTests {
         #expect(change.appliedKeys.isEmpty && change.keysNeedingRestart == ["policies.sports"])
     }
 
-    @Test func `Above the maximum of policies a new one waits for the next start, and so do apps that use it`() throws {
+    @Test func `A policy beyond the maximum waits for the next start, and so do apps that use it`() throws {
         func policies(_ names: some Sequence<Int>) -> String {
             "policies:\n" + names.map { "  p\($0): {}\n" }.joined()
         }
         let textBefore = smallestFile + policies(1...63)
         let textAfter =
-            smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: p64") + policies(2...64)
+            smallestFile.replacingRequired("keyFile: key.p8", with: "keyFile: key.p8\n    policy: p64")
+            + policies(2...64)
         let change = ConfigurationChange(from: try load(textBefore), to: try load(textAfter))
         #expect(change.configuration.policies.count == 64)
         #expect(change.appliedKeys.isEmpty)
@@ -142,7 +147,7 @@ struct ConfigurationChangeTests {
 
     @Test func `Added and removed apps, and changed keys of apps, wait for the next start`() throws {
         let extendedFile =
-            smallestFile.replacing("keyId: KEY1234567", with: "keyId: KEY7654321")
+            smallestFile.replacingRequired("keyId: KEY1234567", with: "keyId: KEY7654321")
             + "  ride: {bundleId: r, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
         let change = ConfigurationChange(from: try load(smallestFile), to: try load(extendedFile))
         #expect(change.keysNeedingRestart == ["apps.match.keyId", "apps.ride"] && change.appliedKeys.isEmpty)

@@ -45,7 +45,7 @@ struct ConfigurationFaultTests {
         ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
     ])
     func `Each fault in a section of Kafka is named`(yaml: String, line: String) {
-        let text = smallestFile.replacing("redis:\n", with: "  \(yaml)\nredis:\n")
+        let text = smallestFile.replacingRequired("redis:\n", with: "  \(yaml)\nredis:\n")
         #expect(faults(of: text) == [line])
     }
 
@@ -89,11 +89,12 @@ struct ConfigurationFaultTests {
             "c.yaml:11:5: apps.match.keyFiel: is not a key; did you mean keyFile?"
         ),
     ])
-    func `Each fault of an app is named`(good: String, bad: String, line: String) {
+    func `Each fault of an app is named`(validText: String, wrongText: String, line: String) {
         #expect(
-            faults(of: smallestFile.replacing(good, with: bad)).filter { !$0.contains("must have 1 to 255 apps") } == [
-                line
-            ]
+            faults(of: smallestFile.replacingRequired(validText, with: wrongText))
+                .filter { !$0.contains("must have 1 to 255 apps") } == [
+                    line
+                ]
         )
     }
 
@@ -107,10 +108,10 @@ struct ConfigurationFaultTests {
         ("http://:4318", false), ("http://a:0", false), ("http://a:b", false), ("http://a b", false),
         ("http://u:p@collector", false), ("http://a?x=1", false), ("http://a:4318:1", false),
     ])
-    func `The endpoint for traces is a URL of HTTP without a password`(url: String, isGood: Bool) {
+    func `The endpoint for traces is a URL of HTTP without a password`(url: String, isValid: Bool) {
         let lines = faults(of: smallestFile + "tracing:\n  endpoint: '\(url)'\n")
         let line = "c.yaml:12:13: tracing.endpoint: must be http://host[:port][/path], or https"
-        #expect(lines == (isGood ? [] : [line]))
+        #expect(lines == (isValid ? [] : [line]))
     }
 
     @Test func `TLS files need https, and a secret is never sent without TLS`() {
@@ -123,17 +124,17 @@ struct ConfigurationFaultTests {
             ]
         )
         #expect(faults(of: smallestFile + "tracing:\n\(files)").count == 2)
-        let missing = faults(
+        let missingFileFaults = faults(
             of: smallestFile + "tracing:\n  endpoint: https://collector\n  headersFile: /nowhere\n",
             requiresFiles: true
         )
-        #expect(missing.contains { $0.contains("tracing.headersFile") })
+        #expect(missingFileFaults.contains { $0.contains("tracing.headersFile") })
     }
 
     @Test func `Two apps with one bundle id are a fault`() {
-        let second = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
+        let secondApp = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
         #expect(
-            faults(of: smallestFile + second) == [
+            faults(of: smallestFile + secondApp) == [
                 "c.yaml:11:21: apps.other.bundleId: is the bundle id of match already"
             ]
         )
@@ -177,6 +178,7 @@ struct ConfigurationFaultTests {
     }
 
     @Test func `Hostile files are refused quickly`() {
+        // Each level has nine references to the level below it, so the highest level stands for more than 9^11 values.
         let aliases = (1..<12)
             .reduce("a0: &a0 {x: 1, y: 2}\n") { text, level in
                 let members = (0..<9).map { "k\($0): *a\(level - 1)" }.joined(separator: ", ")
@@ -188,18 +190,22 @@ struct ConfigurationFaultTests {
     }
 
     @Test func `A variable with a wrong value or name is a fault, unless it is one that Kubernetes sets`() {
-        func line(_ name: String, _ value: String) -> [String] { faults(of: smallestFile, environment: [name: value]) }
+        func faultLines(_ name: String, _ value: String) -> [String] {
+            faults(of: smallestFile, environment: [name: value])
+        }
         #expect(
-            line("CAUSEWAY_WORKER_LANES", "x") == [
+            faultLines("CAUSEWAY_WORKER_LANES", "x") == [
                 "CAUSEWAY_WORKER_LANES: worker.lanes: must be a whole number in 0...256"
             ]
         )
         #expect(
-            line("CAUSEWAY_APPS_OTHER_KEY_ID", "x").first?
+            faultLines("CAUSEWAY_APPS_OTHER_KEY_ID", "x").first?
                 .hasPrefix("CAUSEWAY_APPS_OTHER_KEY_ID: is not the variable of any key") == true
         )
-        #expect(line("CAUSEWAY_APPS", "a_b").first?.hasPrefix("CAUSEWAY_APPS: apps: an app's name is 1 to 32") == true)
-        #expect(line("CAUSEWAY_TELEMETRY", "x") == ["CAUSEWAY_TELEMETRY: is not the variable of any key"])
+        #expect(
+            faultLines("CAUSEWAY_APPS", "a_b").first?.hasPrefix("CAUSEWAY_APPS: apps: an app's name is 1 to 32") == true
+        )
+        #expect(faultLines("CAUSEWAY_TELEMETRY", "x") == ["CAUSEWAY_TELEMETRY: is not the variable of any key"])
         for (name, value) in [
             ("CAUSEWAY_SERVICE_HOST", "10.0.0.1"), ("CAUSEWAY_SERVICE_PORT", "80"),
             ("CAUSEWAY_SERVICE_PORT_HTTP", "80"),
@@ -207,13 +213,13 @@ struct ConfigurationFaultTests {
             ("CAUSEWAY_PORT_80_TCP_PORT", "80"), ("CAUSEWAY_METRICS_PORT_9090_TCP_ADDR", "10.0.0.1"),
             ("CAUSEWAY_METRICS_SERVICE_HOST", "10.0.0.1"),
         ] {
-            #expect(line(name, value).isEmpty, "\(name)")
+            #expect(faultLines(name, value).isEmpty, "\(name)")
         }
-        #expect(!line("CAUSEWAY_PORT", "80").isEmpty)
+        #expect(!faultLines("CAUSEWAY_PORT", "80").isEmpty)
     }
 
     @Test func `A wrong secret is not printed`() {
-        let lines = faults(of: smallestFile.replacing("redis://cache", with: "redis://:hunter2@cache:port"))
+        let lines = faults(of: smallestFile.replacingRequired("redis://cache", with: "redis://:hunter2@cache:port"))
         #expect(lines.count == 1)
         #expect(lines[0].hasPrefix("c.yaml:4:8: redis.url: Redis URL: port must be 1 through 65535"))
         #expect(!lines[0].contains("hunter2"))
@@ -224,14 +230,14 @@ struct ConfigurationFaultTests {
 
     @Test func `Files must be readable if that is required`() {
         #expect(
-            faults(of: smallestFile.replacing("key.p8", with: "/nowhere/key.p8"), requiresFiles: true)
+            faults(of: smallestFile.replacingRequired("key.p8", with: "/nowhere/key.p8"), requiresFiles: true)
                 == ["c.yaml:10:14: apps.match.keyFile: /nowhere/key.p8: cannot be opened: No such file or directory"]
         )
         #expect(
-            faults(of: smallestFile.replacing("key.p8", with: "/tmp"), requiresFiles: true)
+            faults(of: smallestFile.replacingRequired("key.p8", with: "/tmp"), requiresFiles: true)
                 == ["c.yaml:10:14: apps.match.keyFile: /tmp: is not a file"]
         )
-        let missing = ConfigurationLoader(environment: [:], requiresFiles: true)
-        #expect(throws: ConfigurationFaults.self) { try missing.load(path: "/nowhere/c.yaml") }
+        let loader = ConfigurationLoader(environment: [:], requiresFiles: true)
+        #expect(throws: ConfigurationFaults.self) { try loader.load(path: "/nowhere/c.yaml") }
     }
 }

@@ -5,7 +5,8 @@ import Testing
 
 @testable import CausewayConfiguration
 
-/// The schema has the same keys as the type ``WorkerConfiguration``. The repository's generated files are up to date.
+/// The schema must have the same keys as the type ``WorkerConfiguration``, and the generated files in the repository
+/// must be up to date.
 @Suite("Documented keys", .ownThread)
 struct DocumentedKeysTests {
     /// Returns the dotted names of a value's stored properties, including the properties of nested values.
@@ -18,8 +19,8 @@ struct DocumentedKeysTests {
                     return self.properties(of: WorkerConfiguration.App(name: "x"), section: "apps.*.")
                 case "policies":
                     return self.properties(of: Policy(name: "x"), section: "policies.*.")
-                // Apps and policies have their names as keys, and the budget of starts has no reserve, so
-                // these properties are no keys.
+                // These properties are no keys. The names of apps and policies are the names of their sections. The
+                // budget of starts has no reserve.
                 case "apps.*.name", "policies.*.name", "policies.*.startBudget.reservedForAlerts":
                     return []
                 default:
@@ -37,7 +38,7 @@ struct DocumentedKeysTests {
             + ConfigurationSchema.policySectionKeys.map { "policies.*." + $0.name }
     }
 
-    @Test func `The pages, the schema and the structure have the same keys`() {
+    @Test func `The pages, the schema and WorkerConfiguration have the same keys`() {
         #expect(Set(schemaNames).count == schemaNames.count)
         #expect(ConfigurationSchema.descriptions.map(\.name).sorted() == schemaNames.sorted())
         #expect(Set(properties(of: WorkerConfiguration())) == Set(schemaNames))
@@ -72,7 +73,7 @@ struct DocumentedKeysTests {
         try JSONSerialization.data(withJSONObject: object, options: .sortedKeys)
     }
 
-    @Test func `The file loads, and has the defaults`() throws {
+    @Test func `The documented file loads, and has the defaults`() throws {
         let configuration = try load(documentedFile())
         func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ defaults: Root) {
             for key in keys {

@@ -76,12 +76,12 @@ struct GeneratedConfigurationTextTests {
         let file = PageSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
         let lines = YAMLPage.text(of: file, introduction: "", schemaFile: "").split(separator: "\n")
         #expect(lines.allSatisfy { $0.count <= YAMLPage.lineCharactersMax })
-        let comment = lines.filter { $0.hasPrefix("  # word") }
-        #expect(comment.flatMap { $0.dropFirst(4).split(separator: " ").map(String.init) } == words)
+        let commentLines = lines.filter { $0.hasPrefix("  # word") }
+        #expect(commentLines.flatMap { $0.dropFirst(4).split(separator: " ").map(String.init) } == words)
         // A line breaks only where the next word would exceed the page's width.
-        for (line, next) in zip(comment, comment.dropFirst()) {
-            let first = next.dropFirst(4).prefix { $0 != " " }
-            #expect(line.count + 1 + first.count > YAMLPage.lineCharactersMax)
+        for (line, nextLine) in zip(commentLines, commentLines.dropFirst()) {
+            let nextWord = nextLine.dropFirst(4).prefix { $0 != " " }
+            #expect(line.count + 1 + nextWord.count > YAMLPage.lineCharactersMax)
         }
     }
 

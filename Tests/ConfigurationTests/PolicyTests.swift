@@ -18,13 +18,13 @@ struct PolicyTests {
                 #expect(["oversize", "afterLifetime"].contains(key.name), "\(key.name) is no number")
                 continue
             }
-            // The value is one above the lower bound: no key has this value as its default, and this value conflicts
-            // with no other key.
+            // One above the lower bound: no key has this default, and the value conflicts with no other key.
             let value = range.lowerBound + 1
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
             var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
-            // The reserve for alerts must fit into the budget, and this budget is smaller than the default reserve.
+            // The reserve for alerts must fit into the budget. This budget is smaller than the default reserve, so the
+            // reserve is 0.
             if path.count == 2, path[1] == "pushes", path[0] != "startBudget" {
                 text.removeLast(1)
                 text += ", reservedForAlerts: 0}"
@@ -41,7 +41,7 @@ struct PolicyTests {
         }
     }
 
-    @Test func `What is dropped from a body that is too large is an ordered list of names`() throws {
+    @Test func `The key oversize is an ordered list of field names`() throws {
         let policies = try load(smallestFile + "policies:\n  odd: {oversize: [lineups, match.commentary]}\n").policies
         #expect(policies.map(\.oversize) == [[], ["lineups", "match.commentary"]])
         let variable = try load(smallestFile, environment: ["CAUSEWAY_POLICIES_DEFAULT_OVERSIZE": "b, a"])

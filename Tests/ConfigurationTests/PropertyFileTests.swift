@@ -21,10 +21,11 @@ struct PropertyFileTests {
         }
     }
 
-    private func configurationText(_ files: [String], below: String = "") -> String {
-        smallestFile.replacing(
+    /// Returns a configuration with these lines below `kafka.propertyFiles`, and other lines in the section `kafka`.
+    private func configurationText(_ files: [String], otherLines: String = "") -> String {
+        smallestFile.replacingRequired(
             "  bootstrapServers: broker:9092\n",
-            with: "  bootstrapServers: broker:9092\n\(below)  propertyFiles:\n"
+            with: "  bootstrapServers: broker:9092\n\(otherLines)  propertyFiles:\n"
                 + files.map { "    \($0)\n" }.joined()
         )
     }
@@ -42,7 +43,7 @@ struct PropertyFileTests {
         let kafka = try load(
             configurationText(
                 ["sasl.password: \(password)", "ssl.key.pem: \(key)"],
-                below: "  producer: {sasl.password: other}\n"
+                otherLines: "  producer: {sasl.password: other}\n"
             ),
             requiresFiles: false
         )
@@ -86,25 +87,25 @@ struct PropertyFileTests {
                 "c.yaml:9:5: kafka.propertyFiles.f.unnamed: must name a file",
             ]
         )
-        // `check` may run on a machine without these files. A command that connects to Kafka reports the
-        // missing file.
+        // Loading reports no missing file, because `check` may run on a machine without the files. A command that
+        // connects to Kafka reports it.
         let kafka = try load(configurationText(["a.gone: /nowhere"])).kafka
         let error = #expect(throws: KafkaError.self) { try kafka.consumerProperties }
         #expect(error?.reason == "property a.gone: kafka.propertyFiles: /nowhere: No such file or directory")
     }
 
-    @Test func `A property has one value, and properties with their own key have none`() {
+    @Test func `A property with two values, or with a configuration key of its own, is a fault`() {
         #expect(
             faults(
                 of: configurationText(
                     ["ssl.key.password: f", "group.id: g"],
-                    below: "  properties: {ssl.key.password: x}\n"
+                    otherLines: "  properties: {ssl.key.password: x}\n"
                 )
             )
                 == ["c.yaml:6:5: kafka.propertyFiles.group.id: is set by kafka.groupId"]
         )
         #expect(
-            faults(of: configurationText(["ssl.key.password: f"], below: "  properties: {ssl.key.password: x}\n"))
+            faults(of: configurationText(["ssl.key.password: f"], otherLines: "  properties: {ssl.key.password: x}\n"))
                 == ["c.yaml:5:5: kafka.propertyFiles.ssl.key.password: has a value in kafka.properties too"]
         )
     }

@@ -8,7 +8,7 @@ import Testing
 @Suite("Keys of Redis")
 struct RedisKeysTests {
     private func configurationText(_ redis: String) -> String {
-        smallestFile.replacing(
+        smallestFile.replacingRequired(
             "  url: redis://cache\n",
             with: redis.split(separator: "\n").map { "  \($0)\n" }.joined()
         )

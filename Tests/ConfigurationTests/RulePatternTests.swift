@@ -3,7 +3,8 @@ import Testing
 
 @testable import CausewayConfiguration
 
-/// Compares the patterns in the JSON Schemas with the rules of the loader.
+/// The JSON Schemas have patterns for texts, and the loader has rules. A pattern may be less strict than its rule, but
+/// it must not be stricter.
 @Suite("Patterns of rules", .ownThread)
 struct RulePatternTests {
     private static let texts =
@@ -24,7 +25,7 @@ struct RulePatternTests {
             + NamedSection.allCases.map { ($0.rawValue, $0.nameRule) }
     }
 
-    @Test func `A pattern refuses no text that the rule accepts, and refuses some`() throws {
+    @Test func `A pattern accepts every text that its rule accepts, and refuses some texts`() throws {
         var patternCount = 0
         for (name, rule) in Self.rules {
             guard let pattern = rule.pattern else { continue }

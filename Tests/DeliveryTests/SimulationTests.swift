@@ -6,7 +6,7 @@ import Testing
 /// The core keeps its invariants in the random histories of many seeds (``SimulationSeeds``), with models of Kafka,
 /// Redis and the phones. For example, no phone goes back from a newer state to an older one.
 @Suite(.ownThread) struct SimulationTests {
-    private static let seeds = SimulationSeeds<SimulationParameters.Kind>(standardCount: 1_000)
+    private static let seeds = SimulationSeeds<SimulationParameters.Kind>(defaultSeedCountPerKind: 1_000)
     private static let paceSeeds: [UInt64] = [
         390, 3010, 5327, 7411, 12038, 16144, 20404, 30112, 43611, 73417, 103247, 108623,
     ]
@@ -127,19 +127,19 @@ import Testing
     @Test func `Every verdict and outcome occurs`() {
         var verdicts: Set<StoreVerdict> = []
         var outcomes: Set<Outcome> = []
-        var countedCommands = 0
+        var supersededCommandCount = 0
         for kind in SimulationParameters.Kind.allCases {
             for seed in UInt64(1)...100 {
                 let simulation = Simulation(seed: seed, kind: kind)
                 _ = simulation.run()
                 verdicts.formUnion(simulation.verdicts)
                 outcomes.formUnion(simulation.results.values.joined())
-                countedCommands += simulation.counting.supersededCounts.values.reduce(0, +)
+                supersededCommandCount += simulation.counting.supersededCounts.values.reduce(0, +)
             }
         }
         let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(StoreVerdict.init(rawValue:)))
         #expect(allVerdicts.subtracting(verdicts) == [])
-        #expect(countedCommands > 0)
+        #expect(supersededCommandCount > 0)
         // No producer of the simulation writes invalid commands, and no push-to-start token dies.
         #expect(Set(Outcome.allCases).subtracting(outcomes) == [.invalid, .unregistered])
     }

@@ -41,8 +41,8 @@ extension StoreCall {
         }
     }
 
-    /// The start that the previous call of a device's registration released; nil in the first call. The registration
-    /// releases held starts one by one, and Redis releases the start after this one.
+    /// A device's registration releases held starts one by one, with a call for each. This is the start that the
+    /// previous call released; nil in the first call. Redis then releases the start after it.
     var previousHeldStart: HeldStart<Bytes>? {
         if case .registerDevice(_, _, let step, _) = operation { step.previousStart } else { nil }
     }

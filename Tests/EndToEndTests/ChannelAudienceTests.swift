@@ -39,7 +39,7 @@ struct ChannelAudienceTests {
         return command
     }
 
-    /// Sends a command, and waits for its total result: the one over all ranges and broadcasts.
+    /// Sends a command, and waits for its total result, which covers all ranges and broadcasts.
     private func send(_ number: Int, _ event: String, goals: Int = 0, _ run: ExampleRun) throws -> JSONObject {
         try run.send(makeCommand(number, event, goals: goals))
         func findTotalResult() -> JSONObject? {
@@ -100,8 +100,11 @@ struct ChannelAudienceTests {
         return try #require(object["channels"] as? [JSONObject])
     }
 
-    /// Redis loses the registry of channels and the audience's channel. The worker must find the first
-    /// channel again, because the phones subscribe to no other.
+    /// Redis loses the registry of channels and the audience's channel. The worker must find the first channel again,
+    /// because the phones subscribe to no other.
+    ///
+    /// - Parameter isReplaced: true if an empty Redis server replaces the first one; false if an operator empties
+    ///   Redis.
     @Test(arguments: [false, true])
     func `The channel continues after Redis was emptied`(isReplaced: Bool) async throws {
         try await onOwnThread {

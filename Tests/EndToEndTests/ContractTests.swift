@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Commands that no phone could decode", .serialized, .timeLimit(.minutes(10)))
 struct ContractTests {
-    /// Returns a command whose date range is an object. APNs would respond with 200, but the phone could not decode
-    /// the state.
+    /// Returns a command whose date range is an object instead of an array. APNs would accept it, but the phone could
+    /// not decode the state.
     private static func undecodableCommand(id: String) throws -> JSONObject {
         var command = try #require(try ExampleFiles("ride").records("traps/eta-as-an-object.jsonl").first)
         command["id"] = id
@@ -19,7 +19,7 @@ struct ContractTests {
         try ExampleRun(["ride"]) { text, _ in
             let line = "environments: [sandbox]"
             let shapes = #"shapes: {file: "\#(ExampleFiles("ride").path("shapes.json"))", mode: \#(mode)}"#
-            return text.replacingOccurrences(of: line, with: "\(line)\n    \(shapes)")
+            return text.replacingRequired(line, with: "\(line)\n    \(shapes)")
         }
     }
 
@@ -71,11 +71,11 @@ struct ContractTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in
                 let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
-                try shapes.replacingOccurrences(of: "\"dateRange\"", with: "\"any\"")
+                try shapes.replacingRequired("\"dateRange\"", with: "\"any\"")
                     .write(toFile: deployment.path("shapes.json"), atomically: true, encoding: .utf8)
                 let line = "environments: [sandbox]"
-                return text.replacingOccurrences(
-                    of: line,
+                return text.replacingRequired(
+                    line,
                     with: "\(line)\n    shapes: {file: \"\(deployment.path("shapes.json"))\"}"
                 )
             }

@@ -16,15 +16,15 @@ struct DeferralTests {
         try await onOwnThread {
             let apnsRelay = try TCPRelay()
             let run = try ExampleRun(["ride", "trip"]) { text, _ in
-                guard let trip = text.range(of: "\n  trip:") else { throw Timeout(what: "the second app") }
+                guard let trip = text.range(of: "\n  trip:") else { throw Timeout(awaiting: "the second app") }
                 return
                     (text[..<trip.lowerBound]
-                    + text[trip.lowerBound...].replacingOccurrences(of: "[sandbox]", with: "[production]"))
-                    .replacingOccurrences(
-                        of: "\napns:\n",
+                    + text[trip.lowerBound...].replacingRequired("[sandbox]", with: "[production]"))
+                    .replacingRequired(
+                        "\napns:\n",
                         with: "\napns:\n  production:\n    host: localhost\n    port: \(apnsRelay.port)\n"
                     )
-                    .replacingOccurrences(of: "\nworker:\n", with: Self.deferralSettings)
+                    .replacingRequired("\nworker:\n", with: Self.deferralSettings)
             }
             defer { run.close() }
             let updates = try RideUpdates(run)

@@ -30,9 +30,10 @@ struct DemoRun {
     }
 }
 
-/// Runs a program to its end, and returns its exit code and its two outputs as one text. After 580 s, shortly before a
-/// test's limit of ten minutes, the program is ended with SIGTERM and gets the code 124, or is killed 10 s later and
-/// gets 137.
+/// Runs a program to its end, and returns its exit code and its two outputs as one text.
+///
+/// A program that runs for 580 s, almost a test's limit of ten minutes, is ended with SIGTERM. Its exit code is then
+/// 124, or 137 if it had to be killed 10 s later.
 func runProgram(
     _ program: String,
     _ arguments: [String],

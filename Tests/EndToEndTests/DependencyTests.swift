@@ -18,15 +18,15 @@ struct DependencyTests {
             let run = try ExampleRun(["ride"], broker: broker) { text, deployment in
                 try broker.takeDown()
                 try deployment.stopRedis()
-                return text.replacingOccurrences(of: deployment.bootstrapServers, with: "127.0.0.1:\(kafkaRelay.port)")
-                    .replacingOccurrences(of: "port: \(deployment.simulator.apnsPort)", with: "port: \(apnsRelay.port)")
+                return text.replacingRequired(deployment.bootstrapServers, with: "127.0.0.1:\(kafkaRelay.port)")
+                    .replacingRequired("port: \(deployment.simulator.apnsPort)", with: "port: \(apnsRelay.port)")
             }
             defer { run.close() }
-            let lonelyScrape = try run.awaitMetrics("a worker that is alone") { $0.sum("causeway_redis_ready") == 0 }
+            let firstScrape = try run.awaitMetrics("a worker that is alone") { $0.sum("causeway_redis_ready") == 0 }
             #expect(
-                lonelyScrape.sum("causeway_kafka_ready") == 0 && lonelyScrape.sum("causeway_partitions_assigned") == 0
+                firstScrape.sum("causeway_kafka_ready") == 0 && firstScrape.sum("causeway_partitions_assigned") == 0
             )
-            #expect(lonelyScrape.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
+            #expect(firstScrape.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
             #expect(try run.status(of: "/livez") == 200)
             try run.await("readiness that waits for Kafka") {
                 let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
@@ -64,8 +64,9 @@ struct DependencyTests {
     }
 
     /// The only broker is unreachable for longer than the session timeout. Each command still gets its result.
-    /// In a second outage of the broker, 50 records wait for Redis. Soon after this outage, the worker must
-    /// report them as lag.
+    ///
+    /// In a second outage of the broker, Redis is also stopped, and 50 records wait for Redis. Soon after the broker is
+    /// back, the worker must report these 50 records as lag again.
     @Test func `An outage of Kafka loses nothing`() async throws {
         try await onOwnThread {
             let broker = try EmbeddedBroker()
@@ -125,8 +126,7 @@ struct DependencyTests {
         }
     }
 
-    /// Checks that the worker reports the outage of Kafka, and stays alive and ready. A restart would not
-    /// help.
+    /// Checks that the worker reports the outage of Kafka, and stays alive and ready, because a restart would not help.
     private static func expectKafkaAway(_ run: ExampleRun) throws {
         try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
@@ -148,7 +148,7 @@ extension ExampleRun {
     var brokerPort: UInt16 {
         get throws {
             guard let port = deployment.bootstrapServers.split(separator: ":").last.flatMap({ UInt16($0) }) else {
-                throw Timeout(what: "a port in \(deployment.bootstrapServers)")
+                throw Timeout(awaiting: "a port in \(deployment.bootstrapServers)")
             }
             return port
         }

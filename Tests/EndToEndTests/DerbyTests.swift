@@ -6,24 +6,25 @@ import Testing
 
 /// The block `channels` of the example's configuration, changed for a run that has only the sandbox.
 private struct DerbyConfiguration {
-    private let block: String
+    private let channelsBlock: String
 
     init(_ files: ExampleFiles) throws {
         let lines = try String(contentsOfFile: files.path("causeway.yaml"), encoding: .utf8).split(separator: "\n")
         let start = try #require(lines.firstIndex { $0 == "    channels:" })
-        block =
+        channelsBlock =
             lines[start...].prefix { $0 == "    channels:" || $0.hasPrefix("      ") }.joined(separator: "\n")
-            .replacing("[production, sandbox]", with: "[sandbox]") + "\n"
+            .replacingRequired("[production, sandbox]", with: "[sandbox]") + "\n"
     }
 
-    func text(_ text: String, _ deployment: Deployment) throws -> String {
+    /// Returns the run's configuration with the block, and with the simulator as the channel management of APNs.
+    func apply(_ text: String, _ deployment: Deployment) throws -> String {
         let port = "    port: \(deployment.simulator.apnsPort)\n"
         let app = "    bundleId: com.example.derby\n"
-        try #require(text.contains(port) && text.contains(app) && block.contains("derby-*"))
+        try #require(text.contains(port) && text.contains(app) && channelsBlock.contains("derby-*"))
         let managementSettings =
             "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
-        return text.replacingOccurrences(of: port, with: port + managementSettings)
-            .replacingOccurrences(of: app, with: app + block)
+        return text.replacingRequired(port, with: port + managementSettings)
+            .replacingRequired(app, with: app + channelsBlock)
     }
 }
 
@@ -35,7 +36,7 @@ struct DerbyTests {
     @Test func `Every follower shows each goal`() async throws {
         try await onOwnThread {
             let configuration = try DerbyConfiguration(files)
-            let run = try ExampleRun(["derby"], configure: configuration.text)
+            let run = try ExampleRun(["derby"], configure: configuration.apply)
             defer { run.close() }
             for file in ["phones.json", "older-phones.json"] { try run.post("/phones", try files.object(file)) }
             try awaitRegistrations(4, run)
@@ -60,8 +61,8 @@ struct DerbyTests {
         }
     }
 
-    /// Waits for the result of the whole command. If the command is for the audience, its last range or its broadcast
-    /// writes this result, whichever ends later.
+    /// Waits for the result of the whole command. For a command to the audience, this result comes when all ranges and
+    /// broadcasts have ended. It has the field `ranges`.
     private func awaitResult(of command: JSONObject, _ run: ExampleRun) throws {
         let identifier = try #require(command["id"] as? String)
         let isToAudience = command["audience"] != nil
@@ -95,8 +96,8 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that each result in `results.jsonl` came once, and that the commands in this file have no other results,
-    /// except those of single devices.
+    /// Checks that each result in `results.jsonl` came once. The commands in this file have no other results, except
+    /// results about single devices.
     private func checkResults(_ run: ExampleRun) throws {
         let expected = try files.records("results.jsonl")
         for record in expected {
@@ -126,9 +127,9 @@ struct DerbyTests {
         )
         // The command to a single activity reaches only phone 33, which has a token, so this phone shows one
         // update more than the other phones.
-        let updates = device == 33 ? 3 : 2
+        let updateCount = device == 33 ? 3 : 2
         #expect(
-            shownActivity["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1],
+            shownActivity["effects"] as? [String: Int] == ["started": 1, "shown": updateCount, "ended": 1],
             "phone-\(device)"
         )
         if isOnChannel { #expect(shownActivity["broadcastsReceived"] as? Int == 3, "phone-\(device)") }

@@ -41,11 +41,11 @@ final class ExampleRun {
             // The level is debug, because the log is searched for secrets at the end. The response timeout of
             // Redis is long, because Redis may be slow on a busy machine.
             let debugConfiguration =
-                configuration.replacingOccurrences(
-                    of: "  format: text\n",
+                configuration.replacingRequired(
+                    "  format: text\n",
                     with: "  format: text\n  level: debug\n"
                 )
-                .replacingOccurrences(of: "\nredis:\n", with: "\nredis:\n  responseTimeoutMilliseconds: 60000\n")
+                .replacingRequired("\nredis:\n", with: "\nredis:\n  responseTimeoutMilliseconds: 60000\n")
             try TextFile.write(configure(debugConfiguration, deployment), to: deployment.path("causeway.yaml"))
             try deployment.startWorker()
             phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
@@ -82,10 +82,10 @@ final class ExampleRun {
         deployment.bootstrapServers = broker.bootstrapServers
     }
 
-    /// Returns a closure for `configure`. With its changes the worker creates channels for those audiences of one app
-    /// that match the pattern.
+    /// Returns a function for `configure`. It lets the worker create channels for the audiences of one app whose ids
+    /// match a pattern such as `cup-*`.
     static func withChannels(
-        _ audiences: String,
+        _ audiencePattern: String,
         of app: String
     ) -> (_ text: String, _ deployment: Deployment) throws -> String {
         { text, deployment in
@@ -93,21 +93,21 @@ final class ExampleRun {
             let managementSettings =
                 "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let appLine = "    bundleId: \(app)\n"
-            let channels = "    channels: {audiences: [\"\(audiences)\"], environments: [sandbox]}\n"
+            let channels = "    channels: {audiences: [\"\(audiencePattern)\"], environments: [sandbox]}\n"
             try #require(text.contains(port) && text.contains(appLine))
-            return text.replacingOccurrences(of: port, with: port + managementSettings)
-                .replacingOccurrences(of: appLine, with: appLine + channels)
+            return text.replacingRequired(port, with: port + managementSettings)
+                .replacingRequired(appLine, with: appLine + channels)
         }
     }
 
-    /// A function for `configure`. With its changes a push waits a minute for its response, and a drain takes up to 50
-    /// s, so that a test on a slow machine can delay the response.
+    /// A function for `configure`. It lets a push wait a minute for its response, and a drain take up to 50 s. So a
+    /// test can delay a response, even on a slow machine.
     static func withLongResponseTimeout(_ text: String, _ deployment: Deployment) -> String {
-        text.replacingOccurrences(of: "\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
-            .replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
+        text.replacingRequired("\napns:\n", with: "\napns:\n  requestTimeoutMilliseconds: 60000\n")
+            .replacingRequired("\nworker:\n", with: "\nworker:\n  drainMilliseconds: 50000\n")
     }
 
-    /// Expects that the search of the outputs finds no secret (``secretFindings()``), and stops everything.
+    /// Expects that the run's outputs contain no secret (``secretFindings()``), and then stops everything.
     func close() {
         do { #expect(try secretFindings() == []) } catch { Issue.record("the search for secrets failed: \(error)") }
         results.close()
@@ -141,7 +141,7 @@ final class ExampleRun {
 
     private static func object(_ json: [UInt8]) throws -> JSONObject {
         guard let object = try JSONSerialization.jsonObject(with: Data(json)) as? JSONObject else {
-            throw Timeout(what: "JSON")
+            throw Timeout(awaiting: "JSON")
         }
         return object
     }
@@ -150,7 +150,7 @@ final class ExampleRun {
 
     /// Relays the apps' registrations to the worker, until this many have been relayed in total.
     func relayRegistrations(until count: Int) throws {
-        let limitMilliseconds = Int64(eventLimit / .milliseconds(1))
+        let limitMilliseconds = Int64(eventWaitMax / .milliseconds(1))
         try registrationRelay.copyRegistrations(upTo: count, to: commandProducer, withinMilliseconds: limitMilliseconds)
         {
             () throws(LabError) in
@@ -181,7 +181,7 @@ final class ExampleRun {
                     )
                 }
             }
-        guard case .queued = outcome else { throw Timeout(what: "room in the producer's queue") }
+        guard case .queued = outcome else { throw Timeout(awaiting: "room in the producer's queue") }
     }
 
     /// Reads results for the given time. Throws if a process of the deployment has ended.

@@ -78,27 +78,28 @@ private final class ExamplePlayback {
 
     func playAll() throws {
         try beginActivities()
-        var registrations = try run.readRegistrations().count
-        let steps = Set(commands.map { timestamp($0) }).sorted()
-        for (number, step) in steps.enumerated() {
+        var registrationCount = try run.readRegistrations().count
+        // Commands with the same timestamp are sent together.
+        let timestamps = Set(commands.map { timestamp($0) }).sorted()
+        for (number, dueTimestamp) in timestamps.enumerated() {
             if number == 2 {
                 // iOS gives the app another token for the activity.
                 let activity = try #require(rotatedActivity)
-                registrations += 1
+                registrationCount += 1
                 try run.awaitRedisChange(of: activity, app: app) {
                     try run.post("/rotate", ["app": app, "activity": activity])
-                    try run.relayRegistrations(until: registrations)
+                    try run.relayRegistrations(until: registrationCount)
                 }
             }
-            let dueCommands = commands.filter { timestamp($0) == step }
+            let dueCommands = commands.filter { timestamp($0) == dueTimestamp }
             for command in dueCommands { try run.send(command) }
             try run.awaitAccepted(dueCommands.compactMap { $0["id"] as? String })
             for startedActivity in dueCommands.filter({ event($0) == "start" })
                 .compactMap({ $0["activity"] as? String })
             {
-                registrations += 1
+                registrationCount += 1
                 try run.awaitRedisChange(of: startedActivity, app: app) {
-                    try run.relayRegistrations(until: registrations)
+                    try run.relayRegistrations(until: registrationCount)
                 }
             }
         }

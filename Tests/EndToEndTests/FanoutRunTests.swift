@@ -6,8 +6,8 @@ import Testing
 
 @Suite("causeway-lab fanout", .timeLimit(.minutes(10)))
 struct FanoutRunTests {
-    /// Sends one command to an audience. In the second case, a newer command follows when the first has passed half
-    /// of the members.
+    /// Sends one command to an audience. With `--overtake-at 50`, a newer command follows when the first one has passed
+    /// half (50 %) of the members.
     @Test(arguments: [[], ["--overtake-at", "50"]]) func `Every phone shows the newest state`(options: [String])
         async throws
     {

@@ -23,8 +23,8 @@ struct LifetimeTests {
     private static let deferralSettings =
         "\nworker:\n  deferAfterMilliseconds: 1000\n  deferredDelayMilliseconds: 3000\n"
 
-    /// The worker that wrote the timetables is killed. When the activities are due, the lifetime keepers of
-    /// two other workers read the timetables.
+    /// The worker that wrote the timetables is killed before the activities are due. Then two other workers read the
+    /// timetables at the same time.
     @Test func `Activities end once, with their last state, after the worker was killed`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.withLifetime)
@@ -52,10 +52,10 @@ struct LifetimeTests {
         }
     }
 
-    /// The worker is killed while ends are claimed, produced, sent and settled. An end that was settled
-    /// without a result then has the result `duplicate`. An end that APNs accepted before it was settled is
-    /// sent again; its token is dead by then, so its result is `unregistered`.
-    @Test func `An end that was under way when the worker was killed is finished by the next`() async throws {
+    /// The worker is killed while ends are claimed, produced, sent and settled. An end that was settled without a
+    /// result gets the result `duplicate`. An end that APNs accepted, but that was not settled, is sent again. Its
+    /// token is dead by then, so its result is `unregistered`.
+    @Test func `The next worker finishes an end that was under way when the worker was killed`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.withLifetime)
             defer { run.close() }
@@ -107,15 +107,16 @@ struct LifetimeTests {
     }
 
     /// The worker defers the end and reads it again many times. Meanwhile the keeper must not produce a second end.
-    @Test func `APNs responds with 503 for longer than a claim lasts when an activity is due`() async throws {
+    @Test func `An activity ends once, although APNs responds with 503 for longer than a claim lasts`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"]) { text, deployment in
-                Self.withRestart(text, deployment).replacingOccurrences(of: "\nworker:\n", with: Self.deferralSettings)
+                Self.withRestart(text, deployment).replacingRequired("\nworker:\n", with: Self.deferralSettings)
             }
             defer { run.close() }
             let (order, _) = try run.startOrder()
             let fault = Array(#"{"reasonShares": {"ServiceUnavailable": 1}}"#.utf8)
             _ = try run.phones.client.successfulResponseBody("PUT", "/faults", body: fault)
+            // The end is deferred every 4 s, so ten deferrals take 40 s: longer than a claim.
             try run.awaitMetrics("a command that is deferred for 40 seconds", within: .seconds(120)) {
                 $0.sum("causeway_deferred_total") ?? 0 >= 10
             }
@@ -131,9 +132,9 @@ struct LifetimeTests {
         }
     }
 
-    /// The worker reads the registrations and updates of the activities again, and fills the timetables
-    /// again.
-    @Test func `Redis loses all data before the activities are due`() async throws {
+    /// Redis is empty before the activities are due. The worker reads their registrations and updates again, and so
+    /// fills the timetables again.
+    @Test func `Activities still end after Redis has lost all data`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"], configure: Self.withLifetime)
             defer { run.close() }
@@ -191,6 +192,7 @@ extension ExampleRun {
     /// Returns the number of activities in all timetables.
     fileprivate func timetableLifeCount() throws -> String {
         let script =
+            // Lua: the sum of the sizes of the 32 timetables.
             "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
         return String(
             try #require(Deployment.redisReply(port: deployment.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst()
@@ -202,7 +204,7 @@ extension ExampleRun {
         let text = try String(contentsOfFile: deployment.path("causeway.yaml"), encoding: .utf8)
         let port = try LoopbackPort.findFree()
         try TextFile.write(
-            text.replacingOccurrences(of: "  port: \(deployment.httpPort)\n", with: "  port: \(port)\n"),
+            text.replacingRequired("  port: \(deployment.httpPort)\n", with: "  port: \(port)\n"),
             to: deployment.path("second.yaml")
         )
         return try ChildProcess(

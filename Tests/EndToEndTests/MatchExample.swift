@@ -10,7 +10,8 @@ final class MatchExample {
     let files = ExampleFiles("match")
     let app: String
     let followers: [String]
-    private var registrations: Int
+    /// The number of registrations that the phones have made so far.
+    private var registrationCount: Int
 
     init(_ run: ExampleRun) throws {
         self.run = run
@@ -20,22 +21,22 @@ final class MatchExample {
         try run.post("/activities", starts)
         app = try #require(phones["app"] as? String)
         followers = try #require(starts["activities"] as? [JSONObject]).compactMap { $0["activity"] as? String }
-        registrations = try #require(phones["devices"] as? [String]).count + followers.count
+        registrationCount = try #require(phones["devices"] as? [String]).count + followers.count
         try awaitRegistrations()
     }
 
     /// Gives an activity another token, which its app registers.
     func rotateToken(of activity: String) throws {
-        registrations += 1
+        registrationCount += 1
         try run.post("/rotate", ["app": app, "activity": activity])
         try awaitRegistrations()
     }
 
-    /// Waits until the registrations are settled; then the audience has its members.
+    /// Waits until all registrations are settled. From then on the audience has its members.
     private func awaitRegistrations() throws {
-        try run.relayRegistrations(until: registrations)
-        try run.awaitMetrics("\(registrations) registrations that are settled") {
-            $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(registrations)
+        try run.relayRegistrations(until: registrationCount)
+        try run.awaitMetrics("\(registrationCount) registrations that are settled") {
+            $0.sum("causeway_records_received_total", ["topic": "registrations"]) == Double(registrationCount)
                 && $0.sum("causeway_records_in_progress") == 0 && $0.highest("causeway_oldest_unsettled_seconds") == 0
         }
     }

@@ -28,8 +28,8 @@ struct MatchTests {
             let audienceCommandCount = Double(commands.count { $0["audience"] != nil })
             try Self.checkMetrics(
                 run,
-                commands: audienceCommandCount,
-                members: audienceCommandCount * Double(example.followers.count)
+                commandCount: audienceCommandCount,
+                memberCount: audienceCommandCount * Double(example.followers.count)
             )
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
@@ -74,20 +74,20 @@ struct MatchTests {
         }
     }
 
-    private static func checkMetrics(_ run: ExampleRun, commands: Double, members: Double) throws {
+    private static func checkMetrics(_ run: ExampleRun, commandCount: Double, memberCount: Double) throws {
         // The lanes publish their numbers at different times, so the test waits for a reading that has all
         // numbers.
-        let scrape = try run.awaitMetrics("\(commands) commands, and no round") {
-            $0.sum("causeway_audience_commands_total") == commands
-                && $0.sum("causeway_audience_ranges_total", ["app": "match", "outcome": "delivered"]) == commands
-                && $0.sum("causeway_audience_members_total", ["app": "match", "outcome": "delivered"]) == members
-                && $0.sum("causeway_audience_range_seconds_count") == commands
-                && $0.sum("causeway_audience_command_seconds_count") == commands
-                && $0.sum("causeway_records_received_total", ["topic": "fanout"]) == commands
+        let scrape = try run.awaitMetrics("\(commandCount) commands, and no round") {
+            $0.sum("causeway_audience_commands_total") == commandCount
+                && $0.sum("causeway_audience_ranges_total", ["app": "match", "outcome": "delivered"]) == commandCount
+                && $0.sum("causeway_audience_members_total", ["app": "match", "outcome": "delivered"]) == memberCount
+                && $0.sum("causeway_audience_range_seconds_count") == commandCount
+                && $0.sum("causeway_audience_command_seconds_count") == commandCount
+                && $0.sum("causeway_records_received_total", ["topic": "fanout"]) == commandCount
                 && $0.sum("causeway_audience_rounds") == 0
         }
-        #expect(scrape.sum("causeway_audience_ranges_total") == commands)
-        #expect(scrape.sum("causeway_audience_members_total") == members)
+        #expect(scrape.sum("causeway_audience_ranges_total") == commandCount)
+        #expect(scrape.sum("causeway_audience_members_total") == memberCount)
         #expect(scrape.highest("causeway_audience_oldest_round_seconds") == 0)
         #expect(scrape.highest("causeway_audience_oldest_range_seconds") == 0)
         #expect(try #require(scrape.sum("causeway_audience_pages_read_total")) > 0)

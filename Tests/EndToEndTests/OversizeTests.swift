@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// States that are too large for APNs lose the fields that their policy names. All programs are real; the
-/// simulator refuses bodies that are too large.
+/// States that are too large for APNs lose the fields that their policy names. All programs are real processes.
+/// The simulator refuses bodies that are too large, as APNs does.
 @Suite("States that are too large", .timeLimit(.minutes(10)))
 struct OversizeTests {
     private static let longText = String(repeating: "x", count: 6_000)
@@ -17,9 +17,9 @@ struct OversizeTests {
                 "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
             let app = "    bundleId: com.example.ride\n"
             try #require(text.contains(port) && text.contains(app) && !text.contains("\npolicies:"))
-            return text.replacingOccurrences(of: port, with: port + managementSettings)
-                .replacingOccurrences(
-                    of: app,
+            return text.replacingRequired(port, with: port + managementSettings)
+                .replacingRequired(
+                    app,
                     with: app + "    channels: {audiences: [\"ride-*\"], environments: [sandbox]}\n"
                 ) + "\npolicies:\n  default:\n    oversize: [absent, notes, map.tiles]\n"
         }
@@ -36,7 +36,9 @@ struct OversizeTests {
         return command.merging(address) { _, address in address }
     }
 
-    @Test func `An activity, an audience and a channel get the rest, and results name what was dropped`() async throws {
+    @Test func `Activities, audiences and channels get the smaller body, and results name the dropped fields`()
+        async throws
+    {
         try await onOwnThread {
             let run = try makeRun()
             defer { run.close() }
@@ -61,6 +63,7 @@ struct OversizeTests {
             try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
             #expect(run.results.lastResult("own")?["dropped"] as? [String] == ["map.tiles"])
 
+            // The payload is too large, and no field may be dropped from it.
             try run.send(
                 makeCommand(
                     "never",

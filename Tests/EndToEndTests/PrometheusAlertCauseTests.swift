@@ -4,9 +4,9 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes alerts, and evaluates the chart's rules over the metrics of the worker. Exactly the expected alerts must
-/// fire. ``PrometheusAlertLoadTests``, ``PrometheusAlertAudienceTests`` and ``PrometheusAlertChannelTests`` cause
-/// further alerts.
+/// Each test causes an alert, and evaluates the chart's rules over the metrics of the worker. Exactly the expected
+/// alerts must fire. ``PrometheusAlertLoadTests``, ``PrometheusAlertAudienceTests`` and ``PrometheusAlertChannelTests``
+/// cause further alerts.
 @Suite("The causes of alerts", .timeLimit(.minutes(10)))
 struct PrometheusAlertCauseTests {
     @Test func `An outage of Redis causes an alert until it is back`() async throws {
@@ -38,7 +38,7 @@ struct PrometheusAlertCauseTests {
         }
     }
 
-    /// Redis has no memory left for a while. Commands wait and are sent afterwards.
+    /// Redis refuses to write for a while, because it has no memory left. Commands wait, and are sent afterwards.
     @Test func `Errors of Redis cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
@@ -47,12 +47,12 @@ struct PrometheusAlertCauseTests {
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 1")
             try updates.sendWithoutWaiting()
             // The worker repeats the refused call, so the number of errors grows from reading to reading.
-            var seenErrors = 0.0
+            var seenErrorCount = 0.0
             for _ in 0..<10 {
                 let refusedScrape = try run.awaitSteadyState("another error") {
-                    ($0.sum("causeway_redis_errors_total", ["code": "outOfMemory"]) ?? 0) > seenErrors
+                    ($0.sum("causeway_redis_errors_total", ["code": "outOfMemory"]) ?? 0) > seenErrorCount
                 }
-                seenErrors = refusedScrape.sum("causeway_redis_errors_total") ?? 0
+                seenErrorCount = refusedScrape.sum("causeway_redis_errors_total") ?? 0
                 history.add(refusedScrape, minutes: 1)
             }
             history.expect(firing: "CausewayRedisErrors")
@@ -70,10 +70,10 @@ struct PrometheusAlertCauseTests {
     @Test func `Missing replicas of Redis cause an alert`() async throws {
         try await evaluatingAlerts(replicas: 1) { run, history in
             let updates = try RideUpdates(run)
-            var (seenErrors, passCount) = (0.0, 0)
+            var (seenErrorCount, passCount) = (0.0, 0)
             for _ in 0..<4 {
-                // The worker asks for replicas only with a call that requires them, so each reading needs
-                // another call.
+                // Only a call that requires replicas shows that they are missing. So the test repeats such calls until
+                // the count of errors grows.
                 let missingScrape = try run.awaitSteadyState(
                     "another question",
                     meanwhile: {
@@ -81,9 +81,9 @@ struct PrometheusAlertCauseTests {
                         if passCount % 50 == 0 { try updates.floodOnePartition(activities: 0..<1) }
                     }
                 ) {
-                    ($0.sum("causeway_redis_errors_total", ["code": "replicasMissing"]) ?? 0) > seenErrors
+                    ($0.sum("causeway_redis_errors_total", ["code": "replicasMissing"]) ?? 0) > seenErrorCount
                 }
-                seenErrors = missingScrape.sum("causeway_redis_errors_total") ?? 0
+                seenErrorCount = missingScrape.sum("causeway_redis_errors_total") ?? 0
                 history.add(missingScrape, minutes: 1)
             }
             history.expect(firing: "CausewayRedisReplicasMissing")
@@ -151,7 +151,7 @@ struct PrometheusAlertCauseTests {
 
     /// First, a file without a key replaces the key file, until the right key returns. Then a key that APNs does not
     /// know replaces the right key, and the worker is restarted.
-    @Test func `Unusable keys cause an alert`() async throws {
+    @Test func `Unusable signing keys cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
@@ -222,8 +222,8 @@ struct PrometheusAlertCauseTests {
             }
             #expect(try #require(retriedScrape.sum("causeway_push_retries_total", ["app": "ride"])) > 90)
             history.add(retriedScrape, minutes: 8, firing: "CausewayRetryBudgetSpent")
-            // The alert needs an empty budget and recent retries. Now the budget is empty, but nothing is
-            // retried.
+            // The alert needs an empty budget and recent retries. The same reading for 12 minutes means that nothing
+            // was retried in this time.
             history.addExpectingNoAlert(retriedScrape, minutes: 12)
             try run.clearFaults()
             try run.awaitMetrics("nothing that waits") { $0.sum("causeway_records_in_progress") == 0 }
@@ -242,7 +242,7 @@ struct PrometheusAlertCauseTests {
                 }
                 history.add(deadScrape, minutes: 10)
             }
-            // The commands with dead tokens are held, so the alert `CausewayTokensUnknown` fires too.
+            // Commands with dead tokens are held. Many held commands cause the alert `CausewayTokensUnknown`.
             history.expect(firing: "CausewayTokensDying", "CausewayTokensUnknown")
         }
     }

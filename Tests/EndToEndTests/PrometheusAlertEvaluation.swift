@@ -15,8 +15,8 @@ func evaluatingAlerts(
 ) async throws {
     try await onOwnThread {
         let run = try ExampleRun(apps) { text, _ in
-            text.replacingOccurrences(of: "lanes: 2", with: "lanes: \(lanes)")
-                .replacingOccurrences(of: "redis:\n", with: "redis:\n  replicas: \(replicas)\n")
+            text.replacingRequired("lanes: 2", with: "lanes: \(lanes)")
+                .replacingRequired("redis:\n", with: "redis:\n  replicas: \(replicas)\n")
         }
         defer { run.close() }
         var history = PrometheusAlertHistory()
@@ -60,7 +60,7 @@ extension ExampleRun {
         let file = deployment.path("causeway.yaml")
         let configuration = try String(contentsOfFile: file, encoding: .utf8)
         try #require(configuration.contains(text))
-        try configuration.replacingOccurrences(of: text, with: replacement)
+        try configuration.replacingRequired(text, with: replacement)
             .write(toFile: file, atomically: true, encoding: .utf8)
         try deployment.killAndRestartWorker()
     }
@@ -69,19 +69,21 @@ extension ExampleRun {
 extension RideUpdates {
     /// Sends the given number of updates to the activity. Any outcome is allowed.
     ///
-    /// - Parameter members: the number of fields in the payload, which make the records larger.
-    func sendFlood(_ count: Int, membersInPayload members: Int = 0) throws {
+    /// - Parameter payloadMemberCount: the number of fields in the payload. They make the records larger.
+    func sendFlood(_ count: Int, payloadMemberCount: Int = 0) throws {
         var command = floodCommand
-        if members > 0 {
-            command["payload"] = Dictionary(uniqueKeysWithValues: (0..<members).map { ("member\($0)", "value \($0)") })
+        if payloadMemberCount > 0 {
+            command["payload"] = Dictionary(
+                uniqueKeysWithValues: (0..<payloadMemberCount).map { ("member\($0)", "value \($0)") }
+            )
         }
         let value = try JSONSerialization.data(withJSONObject: command)
         for number in 0..<count { try run.send(value, key: "flood-\(number)") }
         try run.takeResults(milliseconds: 1)
     }
 
-    /// Sends one update to each of these unknown activities, all in one partition. A lane merges only updates
-    /// to the same activity, so it works on every record.
+    /// Sends one update to each of these unknown activities, all in one partition. A lane replaces only updates of the
+    /// same activity, so it works on each of these records.
     func floodOnePartition(activities: Range<Int>) throws {
         var command = floodCommand
         for number in activities {
@@ -91,6 +93,7 @@ extension RideUpdates {
         try run.takeResults(milliseconds: 1)
     }
 
+    /// An update without expiration. Its high sequence makes it newer than other updates of the same second.
     private var floodCommand: JSONObject {
         var command = exampleUpdate
         var aps = exampleUpdate["aps"] as? JSONObject ?? [:]

@@ -48,8 +48,8 @@ extension ExampleRun {
     convenience init(_ names: [String], onClusterOf ports: [UInt16], mode: String) throws {
         try self.init(names) { text, deployment in
             try RedisCluster.start(on: deployment, ports: ports)
-            return text.replacingOccurrences(
-                of: "url: redis://127.0.0.1:\(deployment.redisPort)/0",
+            return text.replacingRequired(
+                "url: redis://127.0.0.1:\(deployment.redisPort)/0",
                 with: "mode: \(mode)\n  url: redis://127.0.0.1:\(ports[0])"
             )
         }
@@ -78,15 +78,18 @@ enum RedisCluster {
             try runProgram("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
         }
         for port in ports { try eventually("redis-server \(port)") { try ask(port, "PING").contains("PONG") } }
-        let halves = [("0", "8191"), ("8192", "16383")]
-        for (port, half) in zip(ports, halves) {
-            try #require(try ask(port, "CLUSTER", "ADDSLOTSRANGE", half.0, half.1).contains("OK"))
+        let slotRanges = [("0", "8191"), ("8192", "16383")]
+        for (port, slots) in zip(ports, slotRanges) {
+            try #require(try ask(port, "CLUSTER", "ADDSLOTSRANGE", slots.0, slots.1).contains("OK"))
         }
-        let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
+        let busPort =
+            try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
         var meetCommandCount = 0
         try eventually("a cluster") {
             // Redis forgets a CLUSTER MEET that gets no reply in time, so the command is repeated.
-            if meetCommandCount % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
+            if meetCommandCount % 100 == 0 {
+                _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", busPort)
+            }
             meetCommandCount += 1
             return try ports.allSatisfy { port in
                 let text = try ask(port, "CLUSTER", "INFO")
@@ -97,8 +100,7 @@ enum RedisCluster {
     }
 }
 
-/// A consumer that joins the workers' group while no worker runs. It then gets every partition, and so can commit an
-/// offset.
+/// A consumer that joins the workers' group while no worker runs. So it gets every partition, and can commit offsets.
 final class OffsetPastEndCommitter: ConsumerHandler {
     private var assignedPartitions: [TopicPartition] = []
 

@@ -6,8 +6,8 @@ import Testing
 
 /// The samples that Prometheus would have of a worker. `promtool` evaluates the chart's rules over them.
 ///
-/// The values come from the worker. Each reading counts for one or more minutes, so that the test need not wait
-/// for a rule's `for`. Therefore a reading must show a lasting state:
+/// The values come from the worker. Most rules need a condition for some minutes (`for`). So that a test need not wait
+/// for these minutes, it adds one reading as if the worker had shown it for all of them. Such a reading must be stable:
 /// ``ExampleRun/awaitSteadyState(_:alerting:ignoring:within:meanwhile:_:)`` waits for one.
 struct PrometheusAlertHistory {
     private static let secondsBetweenSamples = 30
@@ -81,6 +81,7 @@ struct PrometheusAlertHistory {
             series[fullName] =
                 readings.map { scrape, minutes in
                     let count = minutes * 60 / Self.secondsBetweenSamples
+                    // In promtool's format, `_x4` is four missing samples, and `5+0x3` is the value 5 four times.
                     guard let value = scrape?.series[name] else { return "_x\(count)" }
                     return String(format: "%.6f+0x%d", value, count - 1)
                 }

@@ -20,10 +20,10 @@ struct PrometheusAlertLoadTests {
             history.expect()
             try run.deployment.stopRedis()
             try updates.floodOnePartition(activities: 0..<1_200)
-            let someScrape = try run.awaitSteadyState("a lag", alerting: [.redisAway, .lagGrows]) {
+            let lagScrape = try run.awaitSteadyState("a lag", alerting: [.redisAway, .lagGrows]) {
                 ($0.sum("causeway_consumer_lag_records") ?? 0) >= 1_200
             }
-            history.add(someScrape, minutes: 9)
+            history.add(lagScrape, minutes: 9)
             try updates.floodOnePartition(activities: 1_200..<1_800)
             let oldScrape = try run.awaitSteadyState(
                 "commands that are a minute old",
@@ -72,18 +72,18 @@ struct PrometheusAlertLoadTests {
             try updates.sendOne()
             history.add(try run.awaitSteadyState("idleness") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
-            // Sends the next flood when the worker has fewer records left than one flood. The lane processes
-            // 1,000 records faster than this test sends the next ones, so a flood must be larger.
-            let recordsPerFlood = 8_000
+            // The next flood is sent when the worker has less than one flood left. A flood must be large: the lane
+            // processes 1,000 records faster than this test sends the next 1,000.
+            let recordCountPerFlood = 8_000
             let busyScrape = try run.awaitSteadyState(
                 "a busy lane",
                 alerting: [.laneBusy],
                 ignoring: [.lagGrows],
                 meanwhile: {
                     guard let scrape = try? run.scrape(),
-                        (scrape.sum("causeway_consumer_lag_records") ?? 0) < Double(recordsPerFlood)
+                        (scrape.sum("causeway_consumer_lag_records") ?? 0) < Double(recordCountPerFlood)
                     else { return }
-                    try updates.sendFlood(recordsPerFlood, membersInPayload: 150)
+                    try updates.sendFlood(recordCountPerFlood, payloadMemberCount: 150)
                 }
             ) {
                 ($0.sum("causeway_lane_busy_ratio") ?? 0) > 0.85
@@ -152,6 +152,7 @@ struct PrometheusAlertLoadTests {
         try await evaluatingAlerts { run, history in
             let faults = run.deployment.path("faults")
             func write(_ text: String) throws { try text.write(toFile: faults, atomically: true, encoding: .utf8) }
+            // The file has two numbers: the seconds by which the clock is ahead, and 1 if signing must fail.
             try write("0 0")
             try run.replaceWorker(by: WorkerFaults.makeProgram(faults: faults, on: run.deployment))
             let updates = try RideUpdates(run)
@@ -166,8 +167,8 @@ struct PrometheusAlertLoadTests {
             }
             #expect(try run.findings().contains("CausewayProviderTokenOld"))
             history.add(oldScrape, minutes: 5, firing: "CausewayProviderTokenOld")
-            // Signing must still fail when the clock is set back. A token that was signed with the later
-            // clock would be from the future, and APNs refuses such a token.
+            // The clock is set back, but signing must still fail. Otherwise the worker could use a token that it signed
+            // with the later clock. Such a token is from the future, and APNs refuses it.
             try write("0 1")
             try updates.awaitAll()
             history.add(try run.awaitSteadyState("a young token again") { age($0) < 300 }, minutes: 5)

@@ -15,10 +15,10 @@ struct ProviderTokenTests {
             let key = run.deployment.path("shared-token.key")
             try "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n".write(toFile: key, atomically: true, encoding: .utf8)
             let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
-                .replacingOccurrences(of: "\napns:\n", with: "\napns:\n  sharedTokenKeyFile: \"\(key)\"\n")
+                .replacingRequired("\napns:\n", with: "\napns:\n  sharedTokenKeyFile: \"\(key)\"\n")
             try text.write(toFile: run.deployment.path("causeway.yaml"), atomically: true, encoding: .utf8)
-            try text.replacingOccurrences(of: "\nkafka:\n", with: "\nkafka:\n  groupId: other\n")
-                .replacingOccurrences(of: "port: \(run.deployment.httpPort)", with: "port: 0")
+            try text.replacingRequired("\nkafka:\n", with: "\nkafka:\n  groupId: other\n")
+                .replacingRequired("port: \(run.deployment.httpPort)", with: "port: 0")
                 .write(toFile: run.deployment.path("other.yaml"), atomically: true, encoding: .utf8)
             run.deployment.processesExceptWorker.append(
                 try ChildProcess(
@@ -27,31 +27,35 @@ struct ProviderTokenTests {
                     logFile: run.deployment.path("other.log")
                 )
             )
-            // The worker that runs was started without `sharedTokenKeyFile`. Restart it with the changed configuration.
+            // The first worker was started without `sharedTokenKeyFile`, so it is restarted with the changed file.
             try run.deployment.killAndRestartWorker()
             let updates = try RideUpdates(run)
             for _ in 0..<2 { try updates.sendOne() }
-            func lines(_ text: String, in file: String) throws -> Int {
+            func occurrenceCount(of text: String, in file: String) throws -> Int {
                 try String(contentsOfFile: run.deployment.path(file), encoding: .utf8).components(separatedBy: text)
                     .count
                     - 1
             }
-            try run.await("the other worker") { try lines("worker started", in: "other.log") > 0 }
+            try run.await("the other worker") { try occurrenceCount(of: "worker started", in: "other.log") > 0 }
             let signedMessage = "signed the fleet's provider token"
-            #expect(try lines(signedMessage, in: "worker.log") + lines(signedMessage, in: "other.log") == 1)
+            #expect(
+                try occurrenceCount(of: signedMessage, in: "worker.log")
+                    + occurrenceCount(of: signedMessage, in: "other.log") == 1
+            )
             let storedToken = try runProgram(
                 "/usr/bin/redis-cli",
                 ["-p", String(run.deployment.redisPort), "GET", "{causeway/provider-token/SIMULATION/SIMULATION}"]
             )
             #expect(storedToken.text.utf8.count > 100)
-            #expect(!storedToken.text.contains("eyJ"), "not to be read by who can read Redis")
+            // In plain text, a provider token begins with "eyJ".
+            #expect(!storedToken.text.contains("eyJ"), "the token in Redis is encrypted")
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
 
     /// The key file is replaced by a file without a key, then by a key that APNs does not know, then by a key
-    /// that APNs knows. Pushes continue all the time, and none fails.
-    @Test func `The file is replaced while pushes go on`() async throws {
+    /// that APNs knows. Pushes continue all the time.
+    @Test func `No push fails while the key file is replaced`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }

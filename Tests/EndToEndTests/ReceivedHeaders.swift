@@ -4,7 +4,8 @@ import Testbed
 
 @testable import CausewayLab
 
-/// The headers of each command's last result, by command, and the headers of all dead letters.
+/// Reads the headers of results and dead letters. It keeps those of each command's last result, and of all dead
+/// letters.
 final class ReceivedHeaders: ConsumerHandler {
     private(set) var resultHeaders: [String: [String: String]] = [:]
     /// The headers of the last result over all ranges and broadcasts, by command. Commands to single activities have no
@@ -14,6 +15,7 @@ final class ReceivedHeaders: ConsumerHandler {
     private let run: ExampleRun
     private var consumer: Consumer?
     private let wakeup = WakeupPipe()
+    /// While no message comes, the processes are checked again after this time.
     private static let pauseMilliseconds: Int64 = 20
 
     init(_ run: ExampleRun) throws {
@@ -30,10 +32,10 @@ final class ReceivedHeaders: ConsumerHandler {
     }
 
     func await(_ isDone: (ReceivedHeaders) -> Bool) throws {
-        let deadline = ContinuousClock.now + eventLimit
+        let deadline = ContinuousClock.now + eventWaitMax
         while !isDone(self) {
             guard ContinuousClock.now < deadline else {
-                throw Timeout(what: "headers: \(resultHeaders), \(deadLetterHeaders)")
+                throw Timeout(awaiting: "headers: \(resultHeaders), \(deadLetterHeaders)")
             }
             try run.deployment.checkProcesses()
             guard let consumer, case .message(let message) = consumer.poll() else {
@@ -50,6 +52,7 @@ final class ReceivedHeaders: ConsumerHandler {
             .visit { name, value in
                 headers[String(decoding: name, as: UTF8.self)] = value.map { String(decoding: $0, as: UTF8.self) }
             }
+        // The topics have indices in the order in which the consumer names them: 1 is that of dead letters.
         if message.topic.index == 1 { return deadLetterHeaders.append(headers) }
         guard let value = message.value,
             let object = try? JSONSerialization.jsonObject(with: Data(value)) as? JSONObject,

@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-/// The records of the results topic, by command.
+/// Reads the results topic, and keeps the results by command.
 final class ReceivedResults: ConsumerHandler {
     private var consumer: Consumer?
     private let wakeup = WakeupPipe()
@@ -30,11 +30,11 @@ final class ReceivedResults: ConsumerHandler {
 
     /// Reads until the newest result of each of these commands has this outcome.
     func await(_ commands: [String], outcome: String, _ meanwhile: () throws -> Void = {}) throws {
-        let deadline = ContinuousClock.now + eventLimit
+        let deadline = ContinuousClock.now + eventWaitMax
         while !commands.allSatisfy({ self.outcome($0) == outcome }) {
             guard ContinuousClock.now < deadline else {
-                let states = commands.map { "\($0): \(self.outcome($0) ?? "no result")" }
-                throw Timeout(what: "outcome \(outcome): \(states.joined(separator: ", "))")
+                let seenOutcomes = commands.map { "\($0): \(self.outcome($0) ?? "no result")" }
+                throw Timeout(awaiting: "outcome \(outcome): \(seenOutcomes.joined(separator: ", "))")
             }
             try meanwhile()
             takeNext(withinMilliseconds: Self.pauseMilliseconds)

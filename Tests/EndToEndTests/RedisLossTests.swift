@@ -13,7 +13,7 @@ struct RedisLossTests {
             try run.awaitMarks()
             try run.deployment.replaceRedis()
             try registeredPhones.send(to: registeredPhones.activities)
-            try Self.awaitRecovery(run, pushes: 80)
+            try Self.awaitRecovery(run, pushCountMin: 80)
             #expect(
                 try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8).contains("redis-emptied")
             )
@@ -25,7 +25,7 @@ struct RedisLossTests {
         try await Self.withRegisteredPhones { run, registeredPhones in
             try run.awaitMarks()
             try run.deployment.wipeRedis()
-            try Self.awaitRecovery(run, pushes: 40)
+            try Self.awaitRecovery(run, pushCountMin: 40)
             try registeredPhones.send(to: registeredPhones.activities)
             try Self.awaitAccepted(run, 80)
         }
@@ -38,7 +38,7 @@ struct RedisLossTests {
             try run.deployment.replaceRedis()
             try run.deployment.startWorker()
             try registeredPhones.send(to: registeredPhones.activities)
-            try Self.awaitRecovery(run, pushes: 40)
+            try Self.awaitRecovery(run, pushCountMin: 40)
         }
     }
 
@@ -97,19 +97,19 @@ struct RedisLossTests {
 
     /// Waits until Redis has everything again after its loss.
     ///
-    /// - Parameter pushes: the minimum number of pushes so far.
-    private static func awaitRecovery(_ run: ExampleRun, pushes: Int) throws {
+    /// - Parameter pushCountMin: the minimum number of accepted pushes since the start of the worker.
+    private static func awaitRecovery(_ run: ExampleRun, pushCountMin: Int) throws {
         try run.awaitMetrics("a Redis that has everything again") {
             ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
                 && $0.sum("causeway_partitions_rereading") == 0
-                && ($0.sum("causeway_pushes_total", ["status": "200"]) ?? 0) >= Double(pushes)
+                && ($0.sum("causeway_pushes_total", ["status": "200"]) ?? 0) >= Double(pushCountMin)
         }
     }
 }
 
 extension ExampleRun {
-    /// Waits until all partitions, except those of the workers' own topics, have their marks. From then on a
-    /// loss is noticed.
+    /// Waits until all partitions of commands and registrations have their marks in Redis. From then on, the workers
+    /// notice a loss.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
             try deployment.redisMarkCount() >= Deployment.commandPartitionCount + Deployment.partitionCount

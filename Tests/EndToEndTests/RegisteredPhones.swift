@@ -10,8 +10,8 @@ final class RegisteredPhones {
     private let update: JSONObject
     private var sentCount = 0
 
-    /// - Parameter registrations: the number of registrations that were relayed before.
-    init(_ run: ExampleRun, count: Int, registrations: Int = 0) throws {
+    /// - Parameter relayedRegistrationCount: the number of registrations that were relayed before.
+    init(_ run: ExampleRun, count: Int, relayedRegistrationCount: Int = 0) throws {
         self.run = run
         activities = (0..<count).map { "crowd-\($0)" }
         let files = ExampleFiles("ride")
@@ -22,7 +22,8 @@ final class RegisteredPhones {
         starts["activities"] = zip(activities, devices)
             .map { activity, device in start.merging(["activity": activity, "device": device]) { $1 } }
         try run.post("/activities", starts)
-        try run.relayRegistrations(until: registrations + 2 * count)
+        // Each phone registers its push-to-start token, and the update token of its activity.
+        try run.relayRegistrations(until: relayedRegistrationCount + 2 * count)
         update = try #require(
             try files.records("commands.jsonl").first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" }
         )

@@ -6,9 +6,8 @@ import Testing
 
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {
-    /// One activity gets up to ten updates a second. SIGHUP applies another spacing. A file with errors changes
-    /// nothing. Keys that need a restart change nothing either. The worker also notices a changed file without a
-    /// signal.
+    /// One activity gets up to ten updates a second. Meanwhile SIGHUP applies another spacing. A file with an error and
+    /// keys that need a restart have no effect. A changed file is also noticed without SIGHUP.
     @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacingMilliseconds: 1_000) }
@@ -21,8 +20,8 @@ struct ReloadTests {
             }
 
             try updates.send(untilAccepted: 3)
-            let slowerConfiguration = text.replacingOccurrences(
-                of: Self.policy(spacingMilliseconds: 1_000),
+            let slowerConfiguration = text.replacingRequired(
+                Self.policy(spacingMilliseconds: 1_000),
                 with: Self.policy(spacingMilliseconds: 3_000)
             )
             try write(slowerConfiguration)
@@ -32,7 +31,7 @@ struct ReloadTests {
             try updates.send(untilAccepted: updates.acceptedUpdateTimesMilliseconds.count + 3)
 
             // The file has one error and valid numbers; the whole file is rejected.
-            try write(slowerConfiguration.replacingOccurrences(of: "3000", with: "1000") + "wroker: {}\n")
+            try write(slowerConfiguration.replacingRequired("3000", with: "1000") + "wroker: {}\n")
             worker.signal(SIGHUP)
             try updates.send(untilLogHas: "the configuration was not reloaded")
             #expect(try updates.log().contains("wroker: is not a key; did you mean worker?"))
@@ -40,8 +39,8 @@ struct ReloadTests {
 
             // The log names the keys that need a restart; the other keys are applied. No signal is sent.
             try write(
-                slowerConfiguration.replacingOccurrences(of: "kafka:\n", with: "kafka:\n  groupId: other\n")
-                    .replacingOccurrences(of: "  level: debug\n", with: "  level: info\n")
+                slowerConfiguration.replacingRequired("kafka:\n", with: "kafka:\n  groupId: other\n")
+                    .replacingRequired("  level: debug\n", with: "  level: info\n")
             )
             try updates.send(untilLogHas: "configuration reloaded changed=log.level")
             #expect(try updates.log().contains("has changes that need a restart keys=kafka.groupId"))
@@ -70,8 +69,8 @@ struct ReloadTests {
             let updates = try RideUpdates(run)
             try updates.sendOne()
             let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
-            let changedConfiguration = text.replacingOccurrences(
-                of: "policies: {",
+            let changedConfiguration = text.replacingRequired(
+                "policies: {",
                 with: "policies: {added: {spacingMilliseconds: 1000}, "
             )
             try changedConfiguration.write(
@@ -113,8 +112,8 @@ struct ReloadTests {
         }
     }
 
-    /// Checks the gaps between pushes. Redis spaces the permissions by its own clock. A permitted push may be
-    /// sent late, and the next one on time, so a gap may be shorter by this lateness.
+    /// Checks the gaps between pushes. Redis permits pushes at exact times, but a worker may send one late and the next
+    /// one on time. So a gap may be shorter than the spacing by this lateness.
     private static func expectSpacing(_ gaps: [Double], atLeast spacing: Double) {
         let latenessMilliseconds = 900.0
         #expect(gaps.allSatisfy { $0 >= spacing - latenessMilliseconds }, "\(gaps)")
@@ -164,13 +163,13 @@ private final class ContinuousUpdates {
 
     func awaitAllResults() throws {
         while outcomes.contains("none") {
-            guard Date() < deadline else { throw Timeout(what: "all results: \(outcomes)") }
+            guard Date() < deadline else { throw Timeout(awaiting: "all results: \(outcomes)") }
             try run.takeResults(milliseconds: 20)
         }
     }
 
     private func sendOne(_ what: @autoclosure () throws -> String) throws {
-        guard Date() < deadline else { throw Timeout(what: try what()) }
+        guard Date() < deadline else { throw Timeout(awaiting: try what()) }
         let identifier = "flow-\(sentIdentifiers.count)"
         var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)

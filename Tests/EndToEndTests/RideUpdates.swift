@@ -25,8 +25,8 @@ final class RideUpdates {
         exampleUpdate = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
     }
 
-    /// Waits until the worker has registered the activity's token. A command that came before the token would
-    /// be held, and then continue in the registration's trace.
+    /// Waits until the activity's token is in Redis. A command that came earlier would be held. When a registration
+    /// releases it, it continues in the registration's trace.
     func awaitToken() throws { try run.awaitRedisValue(of: activity, app: "com.example.ride") }
 
     var outcomes: [String] { sentIdentifiers.map { run.results.outcome($0) ?? "none" } }
@@ -49,8 +49,8 @@ final class RideUpdates {
         let identifier = "update-\(sentIdentifiers.count)"
         var (command, aps) = (exampleUpdate, exampleUpdate["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)
-        // A command that differs only in its timestamp is `unchanged` and not sent, so each has another
-        // score.
+        // Each command has another score, because a command that differs only in its timestamp is `unchanged` and is
+        // not sent.
         aps["relevance-score"] = sentIdentifiers.count
         command["aps"] = aps
         command["activity"] = activity
@@ -63,12 +63,13 @@ final class RideUpdates {
         return identifier
     }
 
-    func send(untilLogHas text: String, after earlier: String = "") throws {
+    /// Sends updates until the worker's log has a text, behind another text if one is given.
+    func send(untilLogHas text: String, after earlierText: String = "") throws {
         var log = ""
         // Each `sendOne` waits for its result, so the loop needs no further pause.
         try eventually("\(text) in the worker's log:\n\(log)", every: .zero) {
             log = (try? String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)) ?? ""
-            let start = earlier.isEmpty ? log.startIndex : log.range(of: earlier)?.upperBound ?? log.endIndex
+            let start = earlierText.isEmpty ? log.startIndex : log.range(of: earlierText)?.upperBound ?? log.endIndex
             if log[start...].contains(text) { return true }
             try sendOne()
             return false

@@ -14,7 +14,7 @@ struct Scrape {
         text = try WorkerPage("/metrics", port: port).text
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             guard let space = line.lastIndex(of: " "), let value = Double(line[line.index(after: space)...]) else {
-                throw Timeout(what: "a sample in \(line)")
+                throw Timeout(awaiting: "a sample in \(line)")
             }
             series[String(line[..<space])] = value
         }
@@ -27,10 +27,10 @@ struct Scrape {
     }
 
     private func seriesValues(of name: String, _ labels: [String: String]) -> [Double] {
-        let wanted = labels.map { "\($0.key)=\"\($0.value)\"" }
+        let requiredLabels = labels.map { "\($0.key)=\"\($0.value)\"" }
         return
             series.filter { key, _ in
-                (key == name || key.hasPrefix(name + "{")) && wanted.allSatisfy { key.contains($0) }
+                (key == name || key.hasPrefix(name + "{")) && requiredLabels.allSatisfy { key.contains($0) }
             }
             .map(\.value)
     }
@@ -46,8 +46,8 @@ struct Scrape {
             && (sum("causeway_partitions_assigned") ?? 0) > 0
     }
 
-    /// The names of the series without those of single partitions, which change with the assignment.
-    var names: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
+    /// The names of all series except those of single partitions, which come and go with the assignment.
+    var stableSeriesNames: Set<String> { Set(series.keys.filter { !$0.contains("partition=\"") }) }
 }
 
 /// The response to a request for one page of a worker.
@@ -72,7 +72,7 @@ extension ExampleRun {
     @discardableResult
     func awaitMetrics(
         _ what: String,
-        within limit: Duration = eventLimit,
+        within limit: Duration = eventWaitMax,
         meanwhile: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {
@@ -84,8 +84,7 @@ extension ExampleRun {
         }
     }
 
-    /// Returns, for each finding of /statusz, the name of the alert that belongs to it, or an empty text if no alert
-    /// does.
+    /// Returns the findings of /statusz, each as the name of its alert. The name is empty if a finding has no alert.
     func findings() throws -> [String] {
         let json = try WorkerPage("/statusz?format=json", port: deployment.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject

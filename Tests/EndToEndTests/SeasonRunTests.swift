@@ -6,27 +6,27 @@ import Testing
 
 @Suite("Small seasons on the command line", .serialized, .timeLimit(.minutes(10)), .ownThread)
 struct SeasonRunTests {
-    private static let matches = 3
-    private static let followers = 6
+    private static let matchCount = 3
+    private static let followerCount = 6
 
     /// Runs `causeway-lab demo` with the small season.
     private func runDemo(_ arguments: [String]) async throws -> DemoRun {
-        try await DemoRun.run(["--matches", "\(Self.matches)", "--followers", "\(Self.followers)"] + arguments)
+        try await DemoRun.run(["--matches", "\(Self.matchCount)", "--followers", "\(Self.followerCount)"] + arguments)
     }
 
     private func checkFigures(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
-        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }
-        let starts = Self.matches * Self.followers / 2
-        #expect(figures.balls == balls)
-        #expect(figures.commands == (balls + Self.matches) * Self.followers + starts)
-        #expect(figures.pushesBeforeSeason == starts && figures.pushes > starts)
+        let ballCount = files.season.matches.prefix(Self.matchCount).reduce(0) { $0 + $1.balls.count }
+        let startCount = Self.matchCount * Self.followerCount / 2
+        #expect(figures.balls == ballCount)
+        #expect(figures.commands == (ballCount + Self.matchCount) * Self.followerCount + startCount)
+        #expect(figures.pushesBeforeSeason == startCount && figures.pushes > startCount)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        #expect(figures.phones == Self.matches * Self.followers)
+        #expect(figures.phones == Self.matchCount * Self.followerCount)
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.phonesBackInTime == 0 && figures.phonesStartedTwice == 0)
         #expect(figures.deadLetters == 0 && figures.invalidations == 0)
-        #expect(figures.scores.map(\.result) == files.season.matches.prefix(Self.matches).map(\.resultLine))
+        #expect(figures.scores.map(\.result) == files.season.matches.prefix(Self.matchCount).map(\.resultLine))
         #expect(figures.worker.cpuMilliseconds > 0 && figures.worker.residentPeakBytes > 0)
     }
 
@@ -55,12 +55,12 @@ struct SeasonRunTests {
     /// count.
     private func checkAudiences(_ figures: DemoFigures) throws {
         let files = try SeasonFiles(directory: ExampleFiles("season").directory.path)
-        let balls = files.season.matches.prefix(Self.matches).reduce(0) { $0 + $1.balls.count }
-        #expect(figures.audiences == Self.matches && figures.commands == balls + 2 * Self.matches)
+        let ballCount = files.season.matches.prefix(Self.matchCount).reduce(0) { $0 + $1.balls.count }
+        #expect(figures.audiences == Self.matchCount && figures.commands == ballCount + 2 * Self.matchCount)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        #expect(figures.outcomes.first { $0.outcome == "started" }?.count == Self.matches)
+        #expect(figures.outcomes.first { $0.outcome == "started" }?.count == Self.matchCount)
         #expect((figures.outcomes.first { $0.outcome == "delivered" }?.count ?? 0) > 0)
-        #expect(figures.phonesWithFinalScore == Self.matches * Self.followers)
+        #expect(figures.phonesWithFinalScore == Self.matchCount * Self.followerCount)
         #expect(figures.phonesBackInTime == 0 && figures.phonesStartedTwice == 0)
         #expect(figures.pushes > figures.phones && figures.pushesAtPriority10 > 0)
         #expect(figures.deadLetters == 0 && figures.invalidations == 0)
@@ -77,7 +77,7 @@ struct SeasonRunTests {
         #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty && figures.freshness != nil)
     }
 
-    @Test func `Audiences outlive a worker and Redis`() async throws {
+    @Test func `Audiences survive the kill of a worker and the loss of Redis`() async throws {
         let run = try await runDemo(["--audiences", "--seconds", "14", "--crash-at", "3", "--wipe-at", "9"])
         #expect(run.exitCode == 0, "\(run.output)")
         let figures = try #require(run.figures)
@@ -85,9 +85,8 @@ struct SeasonRunTests {
         #expect(figures.disturbances.map(\.count) == [1, 1])
     }
 
-    /// Half of the phones have no update tokens, so they get their states by broadcast. The worker deletes the channels
-    /// after the matches.
-    @Test func `Half of the phones are on channels`() async throws {
+    /// Half of the phones have no update tokens. The worker deletes the channels after the matches.
+    @Test func `Phones on channels get their states by broadcast`() async throws {
         let run = try await runDemo(["--channels", "--seconds", "8"])
         #expect(run.exitCode == 0, "\(run.output)")
         #expect(run.output.contains("18 of 18 phones show the final score; 0 went back in time"), "\(run.output)")
@@ -97,9 +96,9 @@ struct SeasonRunTests {
         try checkAudiences(figures)
         let channels = try #require(figures.channels)
         #expect(channels.phones == 9 && channels.phonesReached == 9 && channels.strayTokens == 0)
-        #expect(channels.created == Self.matches && channels.left == 0)
+        #expect(channels.created == Self.matchCount && channels.left == 0)
         // Each broadcast reaches the three phones of its match that are on the channel.
-        #expect(channels.broadcasts > Self.matches && channels.broadcastsReceived == 3 * channels.broadcasts)
+        #expect(channels.broadcasts > Self.matchCount && channels.broadcastsReceived == 3 * channels.broadcasts)
         #expect(figures.repeatedResults == 0 && figures.disturbances.isEmpty)
     }
 
@@ -126,7 +125,7 @@ struct SeasonRunTests {
         ["--followers", "0"], ["--channels", "--followers", "1"], ["--seconds", "0"], ["--crash-at", "60"],
         ["--lanes", "257"],
     ])
-    func `Wrong options are refused`(arguments: [String]) async throws {
+    func `Numbers out of their range are refused`(arguments: [String]) async throws {
         #expect(try await runDemo(arguments).exitCode == 64)
     }
 }

@@ -7,8 +7,8 @@ import Testing
 /// Searches for device tokens, provider tokens and signing keys. People, log collectors and dashboards read a
 /// worker's outputs, so these must contain no secret.
 struct SecretSearch {
-    /// The minimum length in characters of a text that is searched for. Shorter texts, such as a key's last line, may
-    /// occur by chance.
+    /// The minimum length of a text that is searched for. A shorter text, such as the last line of a key, may occur by
+    /// chance.
     private static let charactersMin = 16
 
     private var secrets: [(name: String, texts: [String])] = []

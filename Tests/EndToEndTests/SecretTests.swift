@@ -16,7 +16,7 @@ struct SecretTests {
         "a PEM": "-----BEGIN PRIVATE KEY-----", "a key": "key=MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg",
     ]
 
-    /// A search that finds nothing would accept every run, so each kind must be found.
+    /// Every run expects that the search finds nothing. A search that never finds anything would hide a leak.
     @Test(arguments: secretExamples.keys.sorted())
     func `The search finds every kind of secret`(secret: String) throws {
         let text = try #require(Self.secretExamples[secret])
@@ -44,6 +44,7 @@ struct SecretTests {
             }
             let script = Repository.path(".ci/secret-search")
             let outputFile = run.deployment.path("printed")
+            // The script does not search the lines in which the test runner repeats a test's arguments.
             for (secret, text) in Self.secretExamples where secret != "a token in Base64" {
                 let argument = "\u{25C7} Test case passing 1 argument text \u{2192} \"\(text)\" to it started.\n"
                 try TextFile.write("\(argument)\u{2714} Test it passed.\n", to: outputFile)
@@ -65,8 +66,8 @@ struct SecretTests {
                 let file = deployment.path("password")
                 try TextFile.write(password + "\n", to: file)
                 try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
-                return text.replacingOccurrences(
-                    of: "\nkafka:\n",
+                return text.replacingRequired(
+                    "\nkafka:\n",
                     with: "\nkafka:\n  propertyFiles:\n    sasl.password: \"\(file)\"\n"
                 )
             }

@@ -9,8 +9,8 @@ import Testing
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
     /// SIGTERM comes while pushes wait for APNs' responses. The worker finishes what it has begun, commits and exits
-    /// with 0. The next worker continues from there. No push and no result is repeated. This includes commands above
-    /// the committed offset, which were settled while an earlier command waited for its spacing.
+    /// with 0. The next worker continues from the commit, and repeats no push and no result. This holds also for
+    /// commands above the committed offset: some were settled while an earlier command still waited for its spacing.
     @Test func `A worker drains under load, and loses nothing`() async throws {
         try await onOwnThread {
             let match = try MatchPlayback(followerCount: 150, configure: ExampleRun.withLongResponseTimeout)
@@ -90,7 +90,7 @@ struct ShutdownTests {
     {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in
-                text.replacingOccurrences(of: "\nworker:\n", with: "\nworker:\n  drainMilliseconds: 8000\n")
+                text.replacingRequired("\nworker:\n", with: "\nworker:\n  drainMilliseconds: 8000\n")
             }
             defer { run.close() }
             let updates = try RideUpdates(run)
@@ -125,9 +125,9 @@ struct ShutdownTests {
 
 /// The commands of a match, and their results. Used from one thread.
 private final class MatchPlayback {
-    /// The time limit of one wait. The limit is long, because a restarted worker may have most of the match's commands
-    /// ahead.
-    private static let matchTimeout: Duration = .seconds(480)
+    /// The time limit of one wait. It is long, because a restarted worker may have to process most of the match's
+    /// commands.
+    private static let matchWaitMax: Duration = .seconds(480)
 
     let run: ExampleRun
     let reader: ResultsReader
@@ -179,7 +179,7 @@ private final class MatchPlayback {
     func read(until isDone: () -> Bool) throws {
         try eventually(
             "\(feed.commandCount) results, there are \(reader.tally.commandCount)",
-            within: Self.matchTimeout,
+            within: Self.matchWaitMax,
             every: .milliseconds(1)
         ) {
             commandProducer.takeDeliveryReports()
@@ -204,7 +204,7 @@ private final class MatchPlayback {
     /// Waits until every phone shows its final state. A command that is held for its token already has a result, so its
     /// push may come after the last result.
     func expectFinalStates() throws {
-        try eventually("the final state on \(feed.phoneCount) phones", within: Self.matchTimeout) {
+        try eventually("the final state on \(feed.phoneCount) phones", within: Self.matchWaitMax) {
             try run.deployment.checkProcesses()
             return try phones.compare(with: feed).matchingPhoneCount == feed.phoneCount
         }

@@ -1,8 +1,8 @@
 import Testbed
 import Testing
 
-/// For each of these alerts, one reading shows whether its condition holds, or at least a part of the condition. Most
-/// other alerts depend on an increase between two readings.
+/// The alerts whose condition, or a part of it, can be seen in one reading of the metrics. Most other alerts depend on
+/// an increase between two readings.
 enum SingleScrapeAlert: String, CaseIterable {
     case commandsStale = "CausewayCommandsStale"
     case lagGrows = "CausewayLagGrows"
@@ -17,6 +17,7 @@ enum SingleScrapeAlert: String, CaseIterable {
     case kafkaAway = "CausewayKafkaAway"
     case laneBusy = "CausewayLaneBusy"
 
+    /// Whether the reading meets the part of the alert's condition that one reading can show.
     func isCaused(in scrape: Scrape) -> Bool {
         switch self {
         case .commandsStale:
@@ -40,16 +41,17 @@ enum SingleScrapeAlert: String, CaseIterable {
 }
 
 extension ExampleRun {
-    /// Waits for a reading with a lasting state, because a ``PrometheusAlertHistory`` may count it for several minutes.
-    /// The threads of a worker publish their numbers at different times, so one reading may mix older and newer
-    /// numbers. The function waits until the metrics are as expected, and exactly these alerts have a cause.
+    /// Waits for a reading in which the metrics are as expected, and exactly these alerts have a cause.
+    ///
+    /// The threads of a worker publish their numbers at different times, so a reading may mix older and newer numbers.
+    /// A ``PrometheusAlertHistory`` may count one reading for several minutes, so it must not be such a mixture.
     ///
     /// - Parameter ignoring: alerts that may have a cause or not.
     func awaitSteadyState(
         _ what: String,
         alerting: Set<SingleScrapeAlert> = [],
         ignoring: Set<SingleScrapeAlert> = [],
-        within limit: Duration = eventLimit,
+        within limit: Duration = eventWaitMax,
         meanwhile: () throws -> Void = {},
         _ isMet: (Scrape) -> Bool
     ) throws -> Scrape {

@@ -3,8 +3,8 @@ import Testbed
 
 @testable import CausewayLab
 
-/// An address at which nothing listens until `start` runs `Tests/Acceptance/tools/relay/relay.py`. So a test can
-/// configure a worker for a server that is unreachable at first.
+/// A relay at a port where nothing listens before `start`. So a test can configure a worker for a server that is
+/// unreachable at first. The relay is the program `Tests/Acceptance/tools/relay/relay.py`.
 struct TCPRelay {
     private static let script = Repository.path("Tests/Acceptance/tools/relay/relay.py")
 

@@ -9,10 +9,13 @@ import Testing
 /// the collector fails, the worker still sends pushes and still stops in time.
 @Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(10)))
 struct TraceExportTests {
-    private static let sampledTraceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    private static let traceIdentifier = "4bf92f3577b34da6a3ce929d0e0e4736"
+    /// The id of the producer's span. The worker's first span is a child of this span.
+    private static let producerSpanIdentifier = "00f067aa0ba902b7"
+    private static let sampledTraceparent = "00-\(traceIdentifier)-\(producerSpanIdentifier)-01"
     private static let unsampledTraceparent = "00-4bf92f3577b34da6a3ce929d0e0e4737-00f067aa0ba902b7-00"
 
-    /// The collector refuses the first two requests for the moment (503, 429). No refused trace is lost.
+    /// The collector refuses the first two requests with 503 and 429, so the worker repeats them. No trace is lost.
     @Test func `A sampled trace becomes spans, and its result names them`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.makeRun(refusals: [503, 429], samplesPerMillion: 0)
@@ -26,33 +29,34 @@ struct TraceExportTests {
             try updates.sendOne()
             try receivedHeaders.await { $0.resultHeaders.count == 3 }
             let spans = try collector.awaitSpans(count: 3)
-            // Unsampled and untraced commands export nothing. All sampled spans are exported before the
-            // worker ends.
+            // The worker exports nothing about unsampled and untraced commands. It exports all sampled spans before it
+            // ends, so no further span can come.
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
 
             if spans.allSatisfy({ $0["foreign"] as? Bool != true }) {
                 print("not checked by the protocol's own messages: Python's opentelemetry-proto is not installed")
             }
-            let byName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
-            let consumeSpan = try #require(byName["consume causeway.commands"]?.first)
-            let admitSpan = try #require(byName["admit"]?.first)
-            let send = try #require(byName["send"]?.first)
-            let span = try #require(consumeSpan["spanId"] as? String)
-            #expect(consumeSpan["parentSpanId"] as? String == "00f067aa0ba902b7")
-            for child in [admitSpan, send] { #expect(child["parentSpanId"] as? String == span) }
-            #expect(spans.allSatisfy { $0["traceId"] as? String == "4bf92f3577b34da6a3ce929d0e0e4736" })
+            let spansByName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
+            let consumeSpan = try #require(spansByName["consume causeway.commands"]?.first)
+            let admitSpan = try #require(spansByName["admit"]?.first)
+            let sendSpan = try #require(spansByName["send"]?.first)
+            let consumeSpanIdentifier = try #require(consumeSpan["spanId"] as? String)
+            #expect(consumeSpan["parentSpanId"] as? String == Self.producerSpanIdentifier)
+            for child in [admitSpan, sendSpan] { #expect(child["parentSpanId"] as? String == consumeSpanIdentifier) }
+            #expect(spans.allSatisfy { $0["traceId"] as? String == Self.traceIdentifier })
             #expect(Set(spans.compactMap { $0["spanId"] as? String }).count == 3)
             #expect(
                 receivedHeaders.resultHeaders[sampledCommand] == [
-                    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+                    "traceparent": "00-\(Self.traceIdentifier)-\(consumeSpanIdentifier)-01"
                 ]
             )
-            #expect(consumeSpan["kind"] as? Int == 5 && send["kind"] as? Int == 3)
+            // OpenTelemetry's kinds of spans: 5 is a consumer, 3 is a client.
+            #expect(consumeSpan["kind"] as? Int == 5 && sendSpan["kind"] as? Int == 3)
             #expect(Self.attributes(consumeSpan)["causeway.outcome"] == "accepted")
             #expect(Self.attributes(consumeSpan)["causeway.app"] == "com.example.ride")
-            #expect(Self.attributes(send)["http.response.status_code"] == "200")
-            for (outer, inner) in [(consumeSpan, admitSpan), (consumeSpan, send)] {
+            #expect(Self.attributes(sendSpan)["http.response.status_code"] == "200")
+            for (outer, inner) in [(consumeSpan, admitSpan), (consumeSpan, sendSpan)] {
                 #expect(Self.seconds(of: outer, "start") <= Self.seconds(of: inner, "start"))
                 #expect(Self.seconds(of: inner, "end") <= Self.seconds(of: outer, "end"))
             }
@@ -75,26 +79,26 @@ struct TraceExportTests {
             try example.awaitDelivered(identifier)
             try receivedHeaders.await { $0.resultHeaders[identifier] != nil }
             let spans = try collector.awaitSpans(count: 3)
-            let byName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
-            let consumeSpan = try #require(byName["consume causeway.commands"]?.first)
-            let admitSpan = try #require(byName["admit"]?.first)
-            let rangeSpan = try #require(byName["consume causeway.fanout"]?.first)
-            #expect(consumeSpan["parentSpanId"] as? String == "00f067aa0ba902b7")
+            let spansByName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
+            let consumeSpan = try #require(spansByName["consume causeway.commands"]?.first)
+            let admitSpan = try #require(spansByName["admit"]?.first)
+            let rangeSpan = try #require(spansByName["consume causeway.fanout"]?.first)
+            #expect(consumeSpan["parentSpanId"] as? String == Self.producerSpanIdentifier)
             for child in [admitSpan, rangeSpan] {
                 #expect(child["parentSpanId"] as? String == consumeSpan["spanId"] as? String)
             }
             #expect(
-                spans.count == 3 && spans.allSatisfy { $0["traceId"] as? String == "4bf92f3577b34da6a3ce929d0e0e4736" }
+                spans.count == 3 && spans.allSatisfy { $0["traceId"] as? String == Self.traceIdentifier }
             )
             #expect(Self.attributes(consumeSpan)["causeway.outcome"] == "fannedOut")
             #expect(Self.attributes(rangeSpan)["causeway.outcome"] == "delivered")
             #expect(Self.attributes(rangeSpan)["causeway.members"] == "3")
             #expect(Self.attributes(rangeSpan)["causeway.app"] == "com.example.match")
             #expect(Self.seconds(of: consumeSpan, "start") <= Self.seconds(of: rangeSpan, "start"))
-            let span = try #require(rangeSpan["spanId"] as? String)
+            let rangeSpanIdentifier = try #require(rangeSpan["spanId"] as? String)
             #expect(
                 receivedHeaders.resultHeaders[identifier] == [
-                    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+                    "traceparent": "00-\(Self.traceIdentifier)-\(rangeSpanIdentifier)-01"
                 ]
             )
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
@@ -128,8 +132,8 @@ struct TraceExportTests {
             #expect(try Self.awaitTotalResult(of: identifier, run)["broadcasts"] != nil)
             let consumeSpan = try #require(spans.first { $0["name"] as? String == "consume causeway.commands" })
             #expect(spans.contains { $0["name"] as? String == "consume causeway.fanout" })
-            let span = try #require(consumeSpan["spanId"] as? String)
-            let expectedTraceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+            let consumeSpanIdentifier = try #require(consumeSpan["spanId"] as? String)
+            let expectedTraceparent = "00-\(Self.traceIdentifier)-\(consumeSpanIdentifier)-01"
             #expect(receivedHeaders.totalResultHeaders[identifier] == ["traceparent": expectedTraceparent])
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(try collector.spans().count == 3)
@@ -179,9 +183,10 @@ struct TraceExportTests {
             let rootSpans = try collector.awaitSpans(count: 9).filter { $0["parentSpanId"] == nil }
             #expect(Set(rootSpans.compactMap { $0["traceId"] as? String }).count == 3)
             #expect(rootSpans.allSatisfy { $0["name"] as? String == "consume causeway.commands" })
-            let headers = commands.compactMap { receivedHeaders.resultHeaders[$0]?["traceparent"] }
-            let expected = rootSpans.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
-            #expect(Set(headers) == Set(expected) && headers.count == 3)
+            let traceparents = commands.compactMap { receivedHeaders.resultHeaders[$0]?["traceparent"] }
+            // The flags 03: the trace is sampled, and its id is random.
+            let expectedTraceparents = rootSpans.map { "00-\($0["traceId"] ?? "")-\($0["spanId"] ?? "")-03" }
+            #expect(Set(traceparents) == Set(expectedTraceparents) && traceparents.count == 3)
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -234,14 +239,14 @@ struct TraceExportTests {
                     """
             }
             defer { run.close() }
-            let spans = try #require(collector)
+            let startedCollector = try #require(collector)
             let updates = try RideUpdates(run)
             try updates.send(untilLogHas: "traces cannot be exported")
             let failedScrape = try run.awaitMetrics("a refused certificate") {
                 ($0.sum("causeway_trace_posts_failed_total", ["reason": "certificate"]) ?? 0) > 0
             }
             #expect(failedScrape.sum("causeway_traces_exported_total") == 0)
-            #expect(try spans.spans().isEmpty)
+            #expect(try startedCollector.spans().isEmpty)
             #expect(
                 try WorkerPage("/statusz", port: run.deployment.httpPort).text
                     .contains("requests to the collector failed")
@@ -253,7 +258,7 @@ struct TraceExportTests {
             // Commands that were not committed before the crash are read again, and may cause no push. Their spans may
             // be exported first, so the test waits for the spans of a push.
             let expectedSpanNames = ["consume causeway.commands", "send"]
-            _ = try spans.awaitSpans("the spans of a push") { all in
+            _ = try startedCollector.awaitSpans("the spans of a push") { all in
                 expectedSpanNames.allSatisfy { name in all.contains { $0["name"] as? String == name } }
             }
             let exportedScrape = try run.awaitMetrics("exported traces") {
@@ -266,8 +271,8 @@ struct TraceExportTests {
         }
     }
 
-    /// The collector never responds. After one signal the worker waits for the collector. After a second
-    /// signal the worker ends.
+    /// The collector never responds. After the first signal to stop, the worker waits for the collector. After the
+    /// second signal, it ends.
     @Test func `A second signal does not wait for the collector`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.makeRun(refusals: [0], samplesPerMillion: 1_000_000)

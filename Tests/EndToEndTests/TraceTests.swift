@@ -25,6 +25,7 @@ struct TraceTests {
                 ("traceparent", Self.traceparent), ("tracestate", String(repeating: "x", count: 513)),
             ])
             try run.send(Data("{".utf8), key: "k", headers: [("traceparent", Self.traceparent)])
+            // Four updates, and the record that is no JSON.
             try receivedHeaders.await { $0.resultHeaders.count == 5 && $0.deadLetterHeaders.count == 1 }
 
             #expect(

@@ -21,8 +21,8 @@ struct ClientTests {
             HTTPResponse(status: exchange.head.method == "PUT" ? 200 : 404, contentType: "x/y", body: exchange.body)
         }
         try await TestServer.run(limits, responder: responder) { server in
-            for count in [0, 1, 100_000, 32 << 20] {
-                let body = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+            for bodyBytes in [0, 1, 100_000, 32 << 20] {
+                let body = (0..<bodyBytes).map { UInt8(truncatingIfNeeded: $0 &* 31) }
                 var client = Self.makeClient(server.port)
                 client.responseBodyBytesMax = 32 << 20
                 let response = try client.request("PUT", body: body)

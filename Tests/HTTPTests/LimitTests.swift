@@ -15,7 +15,7 @@ struct LimitTests {
         return limits
     }
 
-    @Test func `A crowd of idle clients does not block a probe`() async throws {
+    @Test func `Many idle clients do not block a probe`() async throws {
         let limits = Self.limits { $0.connectionsMax = 8 }
         try await TestServer.run(limits) { server in
             let idleClients = try (0..<20).map { _ in try server.connect() }
@@ -26,8 +26,8 @@ struct LimitTests {
         }
     }
 
-    /// A connection whose request waits for a response is not closed to make room. A further client is
-    /// refused.
+    /// Every connection of the server has a request that waits for its response. The server closes none of them to make
+    /// room, so it refuses a further client.
     @Test func `A request that waits keeps its connection`() async throws {
         let exchanges = AsyncQueue<HTTPExchange>()
         let responder: TestServer.Responder = {

@@ -65,9 +65,9 @@ struct ServerTests {
         try await TestServer.run { server in
             let client = try server.connect()
             client.send("HEAD /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-            let all = client.readToEnd()
-            #expect(all.hasPrefix("HTTP/1.1 200 OK\r\n") && all.hasSuffix("\r\n\r\n"))
-            #expect(all.contains("Content-Length: 5\r\n"))
+            let response = client.readToEnd()
+            #expect(response.hasPrefix("HTTP/1.1 200 OK\r\n") && response.hasSuffix("\r\n\r\n"))
+            #expect(response.contains("Content-Length: 5\r\n"))
         }
     }
 
@@ -133,7 +133,7 @@ struct ServerTests {
             client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             #expect(client.readToEnd().utf8.count > largeBody.count)
             try await requests.next()
-            let idleClient = try server.connect(receiveBytes: 4_096)
+            let idleClient = try server.connect(receiveBufferBytes: 4_096)
             idleClient.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             try await requests.next()
             try await server.awaitConnections(0)

@@ -64,12 +64,12 @@ struct StreamTests {
             let stream = try await streams.next()
             stream.append(Array("data: 1\n\n".utf8))
             stream.finish()
-            let all = client.readToEnd()
-            #expect(all.hasSuffix("\r\n\r\n: begin\n\ndata: 1\n\n") && !all.contains("chunked"))
+            let response = client.readToEnd()
+            #expect(response.hasSuffix("\r\n\r\n: begin\n\ndata: 1\n\n") && !response.contains("chunked"))
         }
     }
 
-    /// The server allows one stream. Its place is free again when the client has closed the connection.
+    /// The server allows one stream. After a client has closed its connection, another client can get a stream.
     @Test func `The server notices that a client has left`() async throws {
         try await Self.run { server, streams in
             var client: RawHTTPClient? = try server.connect()
@@ -94,15 +94,15 @@ struct StreamTests {
     @Test func `A slow reader misses events, and is then disconnected`() async throws {
         let limits = Self.limits { ($0.streamBytesMax, $0.idleTimeoutMilliseconds) = (100_000, 500) }
         try await Self.run(limits) { server, streams in
-            let client = try server.connect(receiveBytes: 4_096)
+            let client = try server.connect(receiveBufferBytes: 4_096)
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
             #expect(stream.append([UInt8](repeating: 0, count: 100_001)) == .skipped)
             var (takenCount, skippedCount) = (0, 0)
             let event = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
-            let deadline = ContinuousClock.now + eventLimit
+            let deadline = ContinuousClock.now + eventWaitMax
             while true {
-                guard ContinuousClock.now < deadline else { throw Timeout(what: "the end of the stream") }
+                guard ContinuousClock.now < deadline else { throw Timeout(awaiting: "the end of the stream") }
                 switch stream.append(event) {
                 case .taken: takenCount += 1
                 case .skipped:
@@ -149,7 +149,7 @@ struct StreamTests {
         }
     }
 
-    /// The server ends after a handler's thread has counted its stream, and before the thread announces the stream.
+    /// A handler's thread has counted its new stream. But before the thread announces the stream, the server ends.
     @Test func `A stream that is announced after the server's end has ended`() throws {
         let inbox = try HTTPServerInbox(limits: Self.limits())
         #expect(inbox.reserveStream())

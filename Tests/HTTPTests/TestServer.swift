@@ -37,8 +37,8 @@ struct TestServer: Sendable {
         }
     }
 
-    func connect(receiveBytes: Int32? = nil) throws -> RawHTTPClient {
-        try RawHTTPClient(port: port, receiveBytes: receiveBytes)
+    func connect(receiveBufferBytes: Int32? = nil) throws -> RawHTTPClient {
+        try RawHTTPClient(port: port, receiveBufferBytes: receiveBufferBytes)
     }
 
     private final class Handler: HTTPRequestHandler {

@@ -4,20 +4,21 @@ import Testing
 @testable import Kafka
 
 @Suite(.ownThread) struct HeaderDetectionTests {
-    /// Whether the bytes around a record's value prove that the record has no headers. The bytes are key,
-    /// length of the value, value, and what follows.
+    /// Whether the bytes around a record's value prove that the record has no headers. The bytes are in this order: the
+    /// key, the length of the value, the value, and the bytes after it.
     private static func certainlyHasNoHeaders(
-        key: Int = 3,
+        keyBytes: Int = 3,
         length: [UInt8],
-        value: Int,
-        behind: [UInt8] = [0]
+        valueBytes: Int,
+        bytesAfterValue: [UInt8] = [0]
     ) -> Bool {
-        let bytes = Array(repeating: 7, count: key) + length + Array(repeating: 9, count: value) + behind
+        let bytes =
+            Array(repeating: 7, count: keyBytes) + length + Array(repeating: 9, count: valueBytes) + bytesAfterValue
         return bytes.withUnsafeBytes { bytes in
-            let start = key + length.count
+            let valueStart = keyBytes + length.count
             return HeaderDetection.certainlyHasNoHeaders(
-                key: UnsafeRawBufferPointer(rebasing: bytes[..<key]),
-                value: UnsafeRawBufferPointer(rebasing: bytes[start..<(start + value)])
+                key: UnsafeRawBufferPointer(rebasing: bytes[..<keyBytes]),
+                value: UnsafeRawBufferPointer(rebasing: bytes[valueStart..<(valueStart + valueBytes)])
             )
         }
     }
@@ -28,10 +29,10 @@ import Testing
             (8_192, [0x80, 0x80, 0x01]), (1_048_575, [0xFE, 0xFF, 0x7F]),
         ] as [(Int, [UInt8])]
     )
-    func `A record without headers is recognized`(value: Int, length: [UInt8]) {
-        #expect(Self.certainlyHasNoHeaders(length: length, value: value))
-        #expect(Self.certainlyHasNoHeaders(key: 36, length: length, value: value))
-        #expect(!Self.certainlyHasNoHeaders(length: length, value: value, behind: [2]), "it has one")
+    func `A record without headers is recognized`(valueBytes: Int, length: [UInt8]) {
+        #expect(Self.certainlyHasNoHeaders(length: length, valueBytes: valueBytes))
+        #expect(Self.certainlyHasNoHeaders(keyBytes: 36, length: length, valueBytes: valueBytes))
+        #expect(!Self.certainlyHasNoHeaders(length: length, valueBytes: valueBytes, bytesAfterValue: [2]), "it has one")
     }
 
     /// None of these lengths proves that a record has no headers. The byte after each value is zero, and must not
@@ -46,8 +47,8 @@ import Testing
             (5, []), (5, [0x0C]), (5, [0x0B]), (5, [0x8A]), (5, [0x8A, 0x00, 0x00]), (64, [0x80, 0x02]),
         ] as [(Int, [UInt8])]
     )
-    func `A record in another format is not trusted`(value: Int, length: [UInt8]) {
-        #expect(!Self.certainlyHasNoHeaders(length: length, value: value))
+    func `A record in another format is not trusted`(valueBytes: Int, length: [UInt8]) {
+        #expect(!Self.certainlyHasNoHeaders(length: length, valueBytes: valueBytes))
     }
 
     @Test func `A key at another address in memory proves nothing`() {
@@ -62,8 +63,8 @@ import Testing
                 "beside its value it does"
             )
             key.withUnsafeBytes { #expect(!HeaderDetection.certainlyHasNoHeaders(key: $0, value: value)) }
-            let behind = UnsafeRawBufferPointer(rebasing: record[5...])
-            #expect(!HeaderDetection.certainlyHasNoHeaders(key: behind, value: value))
+            let bytesAfterValue = UnsafeRawBufferPointer(rebasing: record[5...])
+            #expect(!HeaderDetection.certainlyHasNoHeaders(key: bytesAfterValue, value: value))
         }
     }
 

@@ -6,13 +6,13 @@ import Testing
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
     /// Returns a broker with a topic whose first partition has numbered records.
-    private static func makeBrokerWithRecords(partitions: Int = 1, count: Int) async throws -> (
+    private static func makeBrokerWithRecords(partitionCount: Int = 1, recordCount: Int) async throws -> (
         EmbeddedBroker, TestProducer
     ) {
         let broker = try EmbeddedBroker()
-        try broker.createTopic("commands", partitionCount: partitions)
+        try broker.createTopic("commands", partitionCount: partitionCount)
         let producer = try TestProducer(broker)
-        try await producer.fill("commands", count: count)
+        try await producer.fill("commands", count: recordCount)
         return (broker, producer)
     }
 
@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test func `Only stored offsets are committed`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 100)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 100)
 
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await firstConsumer.run { $0.receivedRecords.count == 100 })
@@ -45,10 +45,11 @@ import Testing
     /// A coordinator refuses commits during a rebalance. A consumer that leaves its group could not commit
     /// later, so it repeats the commit first.
     @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 10)
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         #expect(firstConsumer.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
+        // Kafka's code for a rebalance that is in progress.
         let rebalanceInProgress: Int32 = 27
         broker.failNextRequests(.offsetCommit, with: [rebalanceInProgress, rebalanceInProgress])
         #expect(firstConsumer.close() == .closed)
@@ -60,12 +61,13 @@ import Testing
     /// A coordinator can refuse to give the committed offset of a single partition. The embedded broker does
     /// this in versions 0 and 1 of the request OffsetFetch, and these properties select version 1 or older.
     private static let oldProtocolProperties = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
+    /// Kafka's code for a client that may not read the topic.
     private static let topicAuthorizationFailed: Int32 = 29
 
     /// Returns a broker, a producer, and the only consumer of a group. The consumer has read 10 records, and has
     /// committed offset 3.
     private static func makeGroupWithReader() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
-        let (broker, producer) = try await makeBrokerWithRecords(count: 10)
+        let (broker, producer) = try await makeBrokerWithRecords(recordCount: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldProtocolProperties)
         #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: partition.topic, partition: 0, nextOffset: 3) == nil)
@@ -110,7 +112,7 @@ import Testing
     }
 
     @Test func `Offset zero can be stored`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 3)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.receivedRecords.count == 3 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
@@ -124,7 +126,7 @@ import Testing
     /// the most that a broker accepts by default.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func `Metadata is read back with the offset`(strategy: String) async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(partitions: 2, count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(partitionCount: 2, recordCount: 10)
         let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
@@ -152,7 +154,7 @@ import Testing
     }
 
     @Test func `An offset is committed again when only its metadata has changed`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 10)
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await firstConsumer.run { $0.receivedRecords.count == 10 })
         for metadata in ["a", "b"] {
@@ -174,7 +176,7 @@ import Testing
     }
 
     @Test func `Stored offsets are committed in the background`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
@@ -198,7 +200,7 @@ import Testing
     }
 
     @Test func `The revoked handler may store the final offsets`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 20)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 20)
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
         firstConsumer.recorder.onRevoked = { [consumer = firstConsumer.consumer] partitions in
             #expect(partitions == [Self.partition])
@@ -211,7 +213,7 @@ import Testing
     }
 
     @Test func `A missing offset is an error that names the partition`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 5)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 5)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
         let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await reader.run { !$0.errors.isEmpty })
@@ -228,7 +230,7 @@ import Testing
     }
 
     @Test(arguments: ["range", "roundrobin"])
-    func `An eager group that is new begins at the beginning`(strategy: String) async throws {
+    func `A new group of the eager protocol reads from the beginning`(strategy: String) async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 2)
         let producer = try TestProducer(broker)
@@ -300,7 +302,7 @@ import Testing
     }
 
     @Test func `A seek goes back and forth`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.receivedRecords.count == 10 })
         #expect(reader.consumer.seek(Self.partition, to: .offset(6)) == nil)
@@ -315,7 +317,7 @@ import Testing
     /// The positions are known from the assignment on, before a record arrives. Partition 1 has no records.
     @Test(arguments: ["cooperative-sticky", "range"])
     func `The positions where reading begins and where logs end are known`(strategy: String) async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(partitions: 2, count: 10)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(partitionCount: 2, recordCount: 10)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
         #expect(await firstConsumer.run { !$0.assignedEvents.isEmpty })
@@ -364,7 +366,7 @@ import Testing
     }
 
     @Test func `The end of a partition is an event`() async throws {
-        let (broker, producer) = try await Self.makeBrokerWithRecords(count: 4)
+        let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
         #expect(await reader.run { !$0.endedPartitions.isEmpty })
         #expect(reader.receivedRecords.count == 4)

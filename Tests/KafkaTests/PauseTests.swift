@@ -11,10 +11,10 @@ import Testing
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 2_000)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        var expected = 0
-        while expected < 2_000 {
-            expected = min(2_000, expected + 97)
-            #expect(await reader.run { $0.receivedRecords.count >= expected })
+        var expectedCount = 0
+        while expectedCount < 2_000 {
+            expectedCount = min(2_000, expectedCount + 97)
+            #expect(await reader.run { $0.receivedRecords.count >= expectedCount })
             // Resuming a partition that is not paused, and pausing one twice, change nothing.
             reader.consumer.resume([Self.partition])
             reader.consumer.pause([Self.partition])
@@ -24,15 +24,15 @@ import Testing
             reader.consumer.resume([Self.partition])
             reader.consumer.resume([Self.partition])
             #expect(reader.consumer.pausedPartitions.isEmpty)
-            expected = reader.receivedRecords.count
+            expectedCount = reader.receivedRecords.count
         }
         #expect(reader.receivedRecords.numbers == Array(0..<2_000))
         #expect(reader.close() == .closed)
         producer.close()
     }
 
-    /// The queue is so small that fetching stops again and again. The fetch is woken at any moment: within a
-    /// batch, when no record is left, during a fetch, or while the partition is paused.
+    /// The queue is so small that fetching stops again and again. The test wakes the fetch at many moments: within a
+    /// batch, when no record is left, during a fetch, and while the partition is paused.
     @Test func `A woken fetch repeats no record, and skips none`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 1)
@@ -40,14 +40,14 @@ import Testing
         try await producer.fill("commands", count: 3_000)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("queued.min.messages", "60")])
         reader.consumer.wakeFetching(of: [Self.partition])
-        var expected = 0
-        while expected < 3_000 {
-            expected = min(3_000, expected + 37)
-            #expect(await reader.run { $0.receivedRecords.count >= expected })
+        var expectedCount = 0
+        while expectedCount < 3_000 {
+            expectedCount = min(3_000, expectedCount + 37)
+            #expect(await reader.run { $0.receivedRecords.count >= expectedCount })
             reader.consumer.wakeFetching(of: [Self.partition])
             while reader.step() {}
             reader.consumer.wakeFetching(of: [Self.partition])
-            expected = reader.receivedRecords.count
+            expectedCount = reader.receivedRecords.count
         }
         #expect(reader.receivedRecords.numbers == Array(0..<3_000))
         reader.consumer.wakeFetching(of: [])
@@ -77,18 +77,18 @@ import Testing
         producer.close()
     }
 
-    /// A caller may give records back with `pause(_:rereadingFrom:)` any number of times, also if it pauses the
-    /// partition again before it has read them again.
-    @Test func `Returned records are handed out again`() async throws {
+    /// A caller gives records back with `pause(_:rereadingFrom:)`. It may give the same records back several times,
+    /// even before it has read them again.
+    @Test func `Records that a caller gives back are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker, [("batch.num.messages", "50")])
         try await producer.fill("commands", count: 200)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
-        var expected: [Int] = []
+        var expectedNumbers: [Int] = []
         for last in [0, 0, 70, 99, 100] {
-            expected += Array((expected.last ?? 0)...last)
-            #expect(await reader.run { $0.receivedRecords.count == expected.count })
+            expectedNumbers += Array((expectedNumbers.last ?? 0)...last)
+            #expect(await reader.run { $0.receivedRecords.count == expectedNumbers.count })
             reader.consumer.pause(Self.partition, rereadingFrom: Int64(last))
             #expect(!reader.step(), "nothing more of a paused partition")
             reader.consumer.resume([Self.partition])
@@ -96,7 +96,7 @@ import Testing
             reader.consumer.resume([Self.partition])
         }
         #expect(await reader.run { $0.receivedRecords.last?.offset == 199 })
-        #expect(reader.receivedRecords.numbers == expected + Array(100..<200))
+        #expect(reader.receivedRecords.numbers == expectedNumbers + Array(100..<200))
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -119,7 +119,7 @@ import Testing
         producer.close()
     }
 
-    @Test func `Records of an already paused partition are returned too`() async throws {
+    @Test func `Records of a partition that is already paused can be given back too`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)
@@ -148,7 +148,7 @@ import Testing
         #expect(reader.close() == .closed)
     }
 
-    @Test func `A partition paused when it was lost is read again when it comes back`() async throws {
+    @Test func `A partition that was lost while it was paused is read again when it comes back`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 1)
         let producer = try TestProducer(broker)

@@ -8,6 +8,7 @@ import Testing
         try broker.createTopic("results", partitionCount: 4)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("results")
+        // These tags are all different, and use all 64 bits.
         let tags: [UInt64] = (0..<5_000).map { $0 &* 0x9E37_79B9_7F4A_7C15 } + [0, .max]
         for tag in tags { #expect(producer.send(topic, value: [1, 2, 3], tag: tag).isQueued) }
         #expect(await producer.awaitReports(tags.count))

@@ -9,13 +9,13 @@ import Testing
 @Suite("Apple's dictionary, repeated", .ownThread)
 struct ApsCacheTests {
     @Test func `Every command has the same result alone and after any other`() {
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 5), originals: DifferentialTests.seeds)
         var cache = ApsCache()
         var recalledCount = 0
         for round in 0..<20_000 {
             // Mutated and valid texts alternate. Each text is read twice, the second time with its dictionary at a
             // later position. The decoder may remember the dictionary from the first reading.
-            let text = round % 2 == 0 ? mutator.next() : mutator.seeds[round / 2 % mutator.seeds.count]
+            let text = round % 2 == 0 ? mutator.next() : mutator.originals[round / 2 % mutator.originals.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
                 if Self.isRecalled(record, cache) { recalledCount += 1 }

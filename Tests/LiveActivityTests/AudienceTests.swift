@@ -86,6 +86,7 @@ struct AudienceTests {
     @Test func `The store's text about audiences that were left is read`() throws {
         #expect([UInt8](repeating: 0, count: 6).withUnsafeBytes { AudienceDepartures($0) == nil })
         #expect([UInt8](repeating: 0, count: 13).withUnsafeBytes { AudienceDepartures($0) == nil })
+        // The time of the leave, 258 ms (six bytes), and the digest of one audience (eight bytes), little-endian.
         let bytes: [UInt8] = [2, 1, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 1]
         try bytes.withUnsafeBytes {
             let departures = try #require(AudienceDepartures($0))

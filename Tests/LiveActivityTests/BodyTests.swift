@@ -21,7 +21,7 @@ struct BodyTests {
     }
 
     @Test(arguments: [RecordText.update, .start, .end])
-    func `Bodies take another timestamp in place`(_ text: RecordText) throws {
+    func `A body's timestamp is replaced in place`(_ text: RecordText) throws {
         let record = Record(text.text)
         var (bytes, layout) = record.body(try record.command())
         bytes.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_017, in: $0, layout) }
@@ -29,7 +29,7 @@ struct BodyTests {
         #expect(bytes == raised.body(try raised.command()).text)
     }
 
-    @Test func `Bodies never accept a timestamp that has not ten digits`() {
+    @Test func `A timestamp without ten digits is replaced by the nearest one with ten`() {
         var target = Array("xx1234567890yy".utf8)
         var layout = Body.Layout.none
         layout.timestampDigits = ByteRange(offset: 2, count: 10)
@@ -80,29 +80,29 @@ struct DigestTests {
         let digest = record.digest(command)
         var seenDigests: Set<UInt64> = [digest]
         var changedCount = 0
-        var differingBits = 0
+        var differingBitCount = 0
         let displayedPositions =
             Array(Int(command.aps.offset)..<command.aps.end)
             + Array(Int(command.payloadMembers.offset)..<command.payloadMembers.end)
         for position in displayedPositions
         where !(Int(command.timestampDigits.offset)..<command.timestampDigits.end).contains(position) {
             for bit in 0..<8 {
-                var other = text
-                other[position] ^= 1 << bit
-                let otherRecord = Record(other)
-                guard let changedCommand = try? otherRecord.command(), changedCommand.aps == command.aps else {
+                var changedText = text
+                changedText[position] ^= 1 << bit
+                let changedRecord = Record(changedText)
+                guard let changedCommand = try? changedRecord.command(), changedCommand.aps == command.aps else {
                     continue
                 }
-                let changedDigest = otherRecord.digest(changedCommand)
+                let changedDigest = changedRecord.digest(changedCommand)
                 changedCount += 1
-                differingBits += (changedDigest ^ digest).nonzeroBitCount
+                differingBitCount += (changedDigest ^ digest).nonzeroBitCount
                 #expect(seenDigests.insert(changedDigest).inserted, "bit \(bit) of byte \(position)")
             }
         }
         #expect(changedCount > 300)
         // A change of one bit should change 32 of the 64 bits on average. The range allows for chance over hundreds of
         // samples.
-        #expect((30.0...34.0).contains(Double(differingBits) / Double(changedCount)))
+        #expect((30.0...34.0).contains(Double(differingBitCount) / Double(changedCount)))
     }
 
     @Test func `Digests differ for contents that differ in a counter or in the position of a boundary`() throws {

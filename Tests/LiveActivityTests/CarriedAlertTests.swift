@@ -32,19 +32,22 @@ struct CarriedAlertTests {
     ]
 
     @Test(arguments: carriers)
-    func `Bodies carry an alert as if it had been there`(_ text: String, _ expected: String) throws {
+    func `A body with a carried alert is the same as if the producer had written the alert`(
+        _ text: String,
+        _ expected: String
+    ) throws {
         let record = Record(text)
         let (body, layout) = record.body(try record.command())
         let (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
-        let other = Record(expected)
-        let command = try other.command()
-        #expect(written == other.body(command).text)
-        #expect(writtenLayout == other.body(command).layout)
-        #expect(written.withUnsafeBytes { Body.digest($0, writtenLayout) } == other.digest(command))
+        let expectedRecord = Record(expected)
+        let command = try expectedRecord.command()
+        #expect(written == expectedRecord.body(command).text)
+        #expect(writtenLayout == expectedRecord.body(command).layout)
+        #expect(written.withUnsafeBytes { Body.digest($0, writtenLayout) } == expectedRecord.digest(command))
         #expect((try? JSONSerialization.jsonObject(with: Data(written))) != nil)
     }
 
-    @Test func `Bodies set the timestamp at its new position`() throws {
+    @Test func `The timestamp of a body with a carried alert is set at its new position`() throws {
         let record = Record(Self.carriers[0].0)
         let (body, layout) = record.body(try record.command())
         var (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
@@ -93,19 +96,19 @@ struct CarriedAlertTests {
     ]
 
     @Test(arguments: alerts)
-    func `Bodies lose their alert as if it had never been there`(_ aps: String, _ expected: String) throws {
+    func `A body that loses its alert is the same as if it never had one`(_ aps: String, _ expected: String) throws {
         let record = Record(#"{"app":"a","activity":"b","aps":\#(aps),"payload":{"alert":5}}"#)
         let (body, layout) = record.body(try record.command())
         let (written, writtenLayout) = Self.removeAlert(body, layout)
-        let other = Record(#"{"app":"a","activity":"b","aps":\#(expected),"payload":{"alert":5}}"#)
-        let command = try other.command()
-        #expect(written == other.body(command).text)
-        #expect(writtenLayout == other.body(command).layout)
+        let expectedRecord = Record(#"{"app":"a","activity":"b","aps":\#(expected),"payload":{"alert":5}}"#)
+        let command = try expectedRecord.command()
+        #expect(written == expectedRecord.body(command).text)
+        #expect(writtenLayout == expectedRecord.body(command).layout)
         #expect((try? JSONSerialization.jsonObject(with: Data(written))) != nil)
     }
 
     @Test(arguments: carriers.prefix(2))
-    func `Bodies lose an alert that they carry`(_ text: String, _ carried: String) throws {
+    func `A body that loses a carried alert is the original body`(_ text: String, _ carried: String) throws {
         let record = Record(text)
         let (body, layout) = record.body(try record.command())
         let (carrying, carryingLayout) = Self.carry(Self.alert, in: body, layout)

@@ -120,7 +120,7 @@ struct CommandTests {
         )
     }
 
-    @Test func `Escapes mean their characters, in keys, names and words`() throws {
+    @Test func `Escapes are decoded in keys, ids and events`() throws {
         let record = Record(
             #"""
             {"\u0061pp":"com.ex\u0061mple","activity":"\"\\\/\u00e9\ud83d\ude00","id":"\u20ac",

@@ -84,7 +84,7 @@ struct GrammarTests {
         }
     }
 
-    @Test func `The scanner finds every end of a run of plain bytes, at any position`() {
+    @Test func `The scanner finds a byte that is not plain, at any position of a string`() {
         for length in 1..<40 {
             for position in 0..<length {
                 for byte in UInt8.min...UInt8.max {

@@ -43,10 +43,10 @@ struct MemberPageTests {
         var bytes = PageBytes([entry]).bytes
         // Earlier releases set bit 3 (frequent updates) for every device. Now this bit of a device means that the
         // device accepts no channels.
-        let flags = MemberPage.Header.byteCount + 6
-        bytes[flags] = 2 | 8
+        let flagsPosition = MemberPage.Header.byteCount + 6
+        bytes[flagsPosition] = MemberEntryFormat.Flag.deviceBit | MemberEntryFormat.Flag.withoutChannelsBit
         #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [false])
-        bytes[flags] = 2
+        bytes[flagsPosition] = MemberEntryFormat.Flag.deviceBit
         #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [true])
     }
 
@@ -144,10 +144,10 @@ struct MemberPageTests {
         }
     }
 
-    /// Behind each page is memory that must not be read.
-    @Test func `Any bytes give some members or none`() throws {
+    /// Behind each page is memory that must not be read. Whatever the bytes are, the page has some members or none.
+    @Test func `A page of random bytes is never read beyond its end`() throws {
         var random = SplitMix64(seed: 61)
-        let scene = try GuardedPageReader()
+        let reader = try GuardedPageReader()
         for round in 0..<4_000 {
             var bytes: [UInt8]
             if round % 4 == 0 {
@@ -169,17 +169,17 @@ struct MemberPageTests {
                     }
                 }
             }
-            scene.read(bytes)
+            reader.read(bytes)
         }
         // This page has as many entries as a page may have, all at the same position in the segment.
-        let crowd = (0..<MemberPage.membersMax)
+        let fullPageEntries = (0..<MemberPage.membersMax)
             .map { index -> MemberEntry<[UInt8]> in
                 var entry = MemberEntry.leaving(String(Unicode.Scalar(UInt8(index % 256))), at: 1)
                 entry.location.position = 7
                 return entry
             }
-        scene.read(PageBytes(crowd).bytes)
-        #expect(scene.members > 1_000)
+        reader.read(PageBytes(fullPageEntries).bytes)
+        #expect(reader.memberCount > 1_000)
     }
 }
 
@@ -189,7 +189,7 @@ private final class GuardedPageReader {
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
     private let readableBytes = AudienceLimits.pageBytesMax * 2
-    private(set) var members = 0
+    private(set) var memberCount = 0
 
     init() throws {
         let size = readableBytes + Int(getpagesize())
@@ -205,22 +205,22 @@ private final class GuardedPageReader {
     }
 
     func read(_ bytes: [UInt8]) {
-        let location = UnsafeMutableRawBufferPointer(rebasing: memory[(readableBytes - bytes.count)..<readableBytes])
-        location.copyBytes(from: bytes)
-        guard let page = MemberPage(UnsafeRawBufferPointer(location)) else { return }
+        let pageMemory = UnsafeMutableRawBufferPointer(rebasing: memory[(readableBytes - bytes.count)..<readableBytes])
+        pageMemory.copyBytes(from: bytes)
+        guard let page = MemberPage(UnsafeRawBufferPointer(pageMemory)) else { return }
         let (count, _) = page.members(into: scratch)
         for reference in scratch[..<count] {
             guard let member = page[reference] else {
                 Issue.record("a member that is there")
                 continue
             }
-            members += 1
+            memberCount += 1
             #expect(page.contains(member.position) && !member.isLeaving && member.changedAtMilliseconds >= 0)
             #expect(member.writeToken(to: text) == member.token.count * 2)
             #expect((1...Limits.identifierBytesMax).contains(member.writeIdentifier(to: text)))
         }
         // The page's bytes change after a reference was made, so the reference is no longer valid.
-        location.initializeMemory(as: UInt8.self, repeating: 0xFF)
+        pageMemory.initializeMemory(as: UInt8.self, repeating: 0xFF)
         for reference in scratch[..<count] { #expect(page[reference] == nil) }
     }
 }

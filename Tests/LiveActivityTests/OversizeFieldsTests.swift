@@ -11,9 +11,9 @@ import Testing
 @Suite("Fields that are dropped from a body that is too large", .ownThread)
 struct OversizeFieldsTests {
     /// A payload that keeps the body too large, so that every listed field is dropped.
-    private static let endless = #"{"x":"\#(String(repeating: "x", count: 6_000))"}"#
+    private static let tooLargePayload = #"{"x":"\#(String(repeating: "x", count: 6_000))"}"#
 
-    private static func record(_ state: String, payload: String = endless) -> String {
+    private static func record(_ state: String, payload: String = tooLargePayload) -> String {
         RecordText.update.with("aps.content-state", state).with("payload", payload).text
     }
 
@@ -61,7 +61,7 @@ struct OversizeFieldsTests {
         (#"{"x":1,"x":3}"#, ["x"], "{}", "x"),
         (#"{"m":{"x":1},"m":{"y":2,"x":3}}"#, ["m.x"], #"{"m":{},"m":{"y":2}}"#, "m.x"),
     ])
-    func `A member leaves with one comma, and nothing else changes`(
+    func `A dropped field takes one comma with it, and nothing else changes`(
         state: String,
         names: [String],
         expectedState: String,
@@ -90,7 +90,7 @@ struct OversizeFieldsTests {
         }
     }
 
-    @Test func `A channel has the larger limit`() throws {
+    @Test func `A body to a channel has a larger limit`() throws {
         let state = #"{"a":"\#(String(repeating: "x", count: 4_500))","b":1}"#
         let small = RecordText.toChannel.with("aps.content-state", state).text
         #expect(try Self.drop(small, ["b"]).dropped.isEmpty)
@@ -99,13 +99,13 @@ struct OversizeFieldsTests {
         #expect(try Self.drop(large.text, ["b", "a"]).dropped == "b,a")
     }
 
-    @Test func `Only the content state loses fields`() throws {
+    @Test func `Fields are dropped from the content state only, not from the attributes`() throws {
         let start = RecordText.start.with("aps.attributes", #"{"a":1}"#).with("aps.content-state", #"{"b":1}"#)
-            .with("payload", Self.endless)
+            .with("payload", Self.tooLargePayload)
         let (text, dropped) = try Self.drop(start.text, ["a", "b"])
         #expect(text == start.with("aps.content-state", "{}").text)
         #expect(dropped == "b")
-        let end = RecordText.end.without("aps.content-state").with("payload", Self.endless)
+        let end = RecordText.end.without("aps.content-state").with("payload", Self.tooLargePayload)
         #expect(try Self.drop(end.text, ["a"]) == (end.text, ""))
     }
 
@@ -114,7 +114,7 @@ struct OversizeFieldsTests {
         ("", false), (".a", false), ("a.", false), ("a..b", false), ("a,b", false), ("a b", false), ("é", false),
         (String(repeating: "a", count: 64), false),
     ])
-    func `Names are letters, digits and a few signs`(name: String, isName: Bool) {
+    func `A field's name has letters, digits and a few signs`(name: String, isName: Bool) {
         #expect(OversizeFields.isFieldName(name) == isName)
     }
 

@@ -14,7 +14,7 @@ struct ProducerChannelTests {
         #expect(command.environment.map { "\($0.name)" } == environment)
     }
 
-    @Test func `Commands may escape the id`() throws {
+    @Test func `A command may write the channel's id with escapes`() throws {
         let record = Record(RecordText.toChannel.with("channel", #""ab\/\u002b""#).text)
         #expect(record.string(try record.command().channel) == "ab/+")
     }

@@ -33,10 +33,10 @@ struct RangeResultTests {
         throws
     {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
-        let object = try Self.withCommandReference(identifier: "goal-17") { name in
+        let object = try Self.withCommandReference(identifier: "goal-17") { reference in
             try writtenObject { writer in
                 RangeResultRecord(
-                    command: name,
+                    command: reference,
                     range: range,
                     memberCounts: Self.counts([.delivered: 4_000_000_000, .superseded: 2, .unregistered: 1]),
                     times: ResponseTimes(
@@ -61,10 +61,15 @@ struct RangeResultTests {
 
     @Test func `A result without any push has no times, and names a command without id by its place`() throws {
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
-        let object = try Self.withCommandReference(identifier: nil) { name in
+        let object = try Self.withCommandReference(identifier: nil) { reference in
             try writtenObject { writer in
-                RangeResultRecord(command: name, range: range, memberCounts: OutcomeCounts(), times: ResponseTimes())
-                    .write(to: &writer)
+                RangeResultRecord(
+                    command: reference,
+                    range: range,
+                    memberCounts: OutcomeCounts(),
+                    times: ResponseTimes()
+                )
+                .write(to: &writer)
             }
         }
         #expect(object["command"] as? String == "causeway.commands/3/17")
@@ -80,9 +85,9 @@ struct RangeResultTests {
     func `The command's result has the totals, the ways of sending, and the times from its record to the last phone`()
         throws
     {
-        let object = try Self.withCommandReference(identifier: "goal-17") { name in
+        let object = try Self.withCommandReference(identifier: "goal-17") { reference in
             var result = AudienceResultRecord(
-                command: name,
+                command: reference,
                 memberCounts: Self.counts([.delivered: 999_990, .failed: 10]),
                 times: ResponseTimes(
                     firstResponseAtMilliseconds: 1_790_000_000_101,
@@ -111,7 +116,7 @@ struct RangeResultTests {
         )
     }
 
-    @Test func `Of all members' outcomes, a newer version's counts first, then an expired one's`() {
+    @Test func `If any member was superseded, the outcome is superseded; else if any expired, it is expired`() {
         #expect(Self.counts([.delivered: 9, .expired: 1, .superseded: 1]).outcome == .superseded)
         #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)
         #expect(Self.counts([.started: 9, .failed: 1]).outcome == .started)

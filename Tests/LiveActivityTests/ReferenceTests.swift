@@ -44,9 +44,9 @@ struct ReferenceTests {
         let document = try #require(try Yams.load(yaml: file.text) as? [String: Any])
         #expect(document["asyncapi"] as? String == "3.0.0")
         #expect((document["info"] as? [String: Any])?["version"] as? String == "1.2.3")
-        var references = 0
+        var referenceCount = 0
         for reference in Self.references(in: document) {
-            references += 1
+            referenceCount += 1
             guard reference.hasPrefix("#/") else {
                 let place = Self.repository.appending(path: "Config").appending(path: reference)
                 #expect(FileManager.default.fileExists(atPath: place.path), "\(reference)")
@@ -56,7 +56,8 @@ struct ReferenceTests {
                 .reduce(document as Any?) { ($0 as? [String: Any])?[String($1)] }
             #expect(target != nil, "\(reference)")
         }
-        #expect(references == 6 * 3 + 5)
+        // Each of the six topics has three references. All but the topic of dead letters also refer to a schema.
+        #expect(referenceCount == 6 * 3 + 5)
     }
 
     private static func references(in value: Any) -> [String] {
@@ -93,19 +94,20 @@ struct ReferenceTests {
 
     @Test func `The reference has exactly the fields of a command's result`() throws {
         let (full, least) = try withTexts(["id", "com.example", "m1", "Y2g=", "t", "slow"]) { texts in
-            var least = ResultRecord(outcome: .invalid, sourceTopic: texts[4]!, sourcePartition: 0, sourceOffset: 7)
-            let leastObject = try writtenObject { least.write(to: &$0) }
-            least.commandIdentifier = texts[0]
-            (least.app, least.activity, least.audience, least.device) = (texts[1], texts[2], texts[2], texts[2])
-            least.channel = (texts[3]!, .sandbox)
-            (least.supersededCount, least.status, least.reason) = (1, 410, texts[5])
-            least.isLifetimeCommand = true
-            (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
-            least.droppedFieldNames = texts[5]!
-            (least.policy, least.attemptCount, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
-            (least.recordTimestampMilliseconds, least.receivedAtMilliseconds, least.admittedAtMilliseconds) = (1, 2, 3)
-            (least.sentAtMilliseconds, least.responseAtMilliseconds) = (4, 5)
-            return (try writtenObject { least.write(to: &$0) }, leastObject)
+            var result = ResultRecord(outcome: .invalid, sourceTopic: texts[4]!, sourcePartition: 0, sourceOffset: 7)
+            let leastObject = try writtenObject { result.write(to: &$0) }
+            result.commandIdentifier = texts[0]
+            (result.app, result.activity, result.audience, result.device) = (texts[1], texts[2], texts[2], texts[2])
+            result.channel = (texts[3]!, .sandbox)
+            (result.supersededCount, result.status, result.reason) = (1, 410, texts[5])
+            result.isLifetimeCommand = true
+            (result.apnsIdentifier, result.priority, result.isDemoted, result.budgetLeft) = ((1, 2), 5, true, 0)
+            result.droppedFieldNames = texts[5]!
+            (result.policy, result.attemptCount, result.sentTimestamp) = (texts[5], 2, 1_790_000_000)
+            (result.recordTimestampMilliseconds, result.receivedAtMilliseconds) = (1, 2)
+            result.admittedAtMilliseconds = 3
+            (result.sentAtMilliseconds, result.responseAtMilliseconds) = (4, 5)
+            return (try writtenObject { result.write(to: &$0) }, leastObject)
         }
         try expect(.result, "commandResult", full: [full], least: least)
     }
@@ -138,10 +140,11 @@ struct ReferenceTests {
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let dropped = Record("lineups")
-        try withCommandReference(audience: "m1") { name in
+        try withCommandReference(audience: "m1") { reference in
             func record(_ counts: OutcomeCounts, _ times: ResponseTimes) throws -> [String: Any] {
                 try writtenObject {
-                    RangeResultRecord(command: name, range: range, memberCounts: counts, times: times).write(to: &$0)
+                    RangeResultRecord(command: reference, range: range, memberCounts: counts, times: times)
+                        .write(to: &$0)
                 }
             }
             try expect(
@@ -151,7 +154,7 @@ struct ReferenceTests {
                 least: record(OutcomeCounts(), ResponseTimes())
             )
             var result = AudienceResultRecord(
-                command: name,
+                command: reference,
                 memberCounts: OutcomeCounts(),
                 times: ResponseTimes(),
                 timestamp: 1_790_000_000,
@@ -171,10 +174,10 @@ struct ReferenceTests {
     @Test func `The reference has exactly the fields of a broadcast's result`() throws {
         let identifier = try #require(ChannelIdentifier("Y2g="))
         let channel = AudienceChannel(environment: .sandbox, storage: .newest, identifier: identifier)
-        func record(_ name: AudienceCommandReference, isFull: Bool) throws -> [String: Any] {
+        func record(_ reference: AudienceCommandReference, isFull: Bool) throws -> [String: Any] {
             try withTexts([isFull ? "BadChannelId" : ""]) { texts in
                 var result = BroadcastResultRecord(
-                    command: name,
+                    command: reference,
                     channel: channel,
                     outcome: .failed,
                     reason: texts[0]!,
@@ -217,10 +220,10 @@ struct ReferenceTests {
     }
 
     @Test func `The reference lists every reason that the cores give`() throws {
-        let places = ["Delivery", "Audiences"].map { Self.repository.appending(path: "Sources").appending(path: $0) }
+        let folders = ["Delivery", "Audiences"].map { Self.repository.appending(path: "Sources").appending(path: $0) }
         let sources =
-            places.flatMap { place in
-                (FileManager.default.enumerator(at: place, includingPropertiesForKeys: nil)?.allObjects ?? [])
+            folders.flatMap { folder in
+                (FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects ?? [])
                     .compactMap { ($0 as? URL).flatMap { try? String(contentsOf: $0, encoding: .utf8) } }
             }
             .joined()

@@ -86,7 +86,7 @@ struct RegistrationTests {
     ]
 
     @Test(arguments: variants)
-    func `Registrations leave out optional fields`(
+    func `A registration may lack its optional fields`(
         _ record: RecordText,
         _ frequent: Bool,
         _ shows: Version?,

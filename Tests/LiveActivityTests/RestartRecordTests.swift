@@ -4,7 +4,8 @@ import Testing
 /// The start that restarts an activity after its lifetime. It is composed from the former start and the newest state,
 /// which the timetable keeps. (R34)
 @Suite struct RestartRecordTests {
-    private static let restart: Int64 = 1_790_028_200_123
+    /// 28,200.123 s (almost eight hours) after the timestamp of the former start.
+    private static let restartMilliseconds: Int64 = 1_790_028_200_123
 
     private static let start = #"""
         {"app":"com.example.ride","activity":"r","device":"d","id":"first","sequence":4,"priority":10,"policy":"p","expiration":1790000500,\#
@@ -21,7 +22,7 @@ import Testing
         RestartRecord.compose(
             start: (Self.version(0, sequence: 4), Array(start.utf8)),
             newestUpdate: newestUpdate.map { (Self.version(newestUpdateSecond), Array($0.utf8)) },
-            restartAtMilliseconds: Self.restart
+            restartAtMilliseconds: Self.restartMilliseconds
         )
         .map { String(decoding: $0, as: UTF8.self) }
     }

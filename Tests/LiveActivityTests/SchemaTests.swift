@@ -64,17 +64,17 @@ struct SchemaTests {
                 .update.with("policy", #""slow-1""#), .update.with("payload", #"{"a":[1,{"b":null}]}"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 11), seeds: seeds)
-        var (accepted, refused) = (0, 0)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 11), originals: seeds)
+        var (acceptedCount, refusedCount) = (0, 0)
         for _ in 0..<10_000 {
             let text = mutator.next()
             let results = try results(command: text)
             compare(results, text)
-            if results.fault == nil { accepted += 1 }
-            if results.isValid == false { refused += 1 }
+            if results.fault == nil { acceptedCount += 1 }
+            if results.isValid == false { refusedCount += 1 }
         }
-        #expect(accepted > 1_000, "the mutations leave commands among them")
-        #expect(refused > 1_000, "the schema refuses many")
+        #expect(acceptedCount > 1_000, "the mutations leave commands among them")
+        #expect(refusedCount > 1_000, "the schema refuses many")
     }
 
     @Test func `Schemas and decoders agree on 10,000 mutated registrations`() throws {
@@ -84,16 +84,16 @@ struct SchemaTests {
                 .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 12), seeds: seeds)
-        var (accepted, refused) = (0, 0)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 12), originals: seeds)
+        var (acceptedCount, refusedCount) = (0, 0)
         for _ in 0..<10_000 {
             let text = mutator.next()
             let results = try results(registration: text)
             compare(results, text)
-            if results.fault == nil { accepted += 1 }
-            if results.isValid == false { refused += 1 }
+            if results.fault == nil { acceptedCount += 1 }
+            if results.isValid == false { refusedCount += 1 }
         }
-        #expect(accepted > 1_000 && refused > 1_000)
+        #expect(acceptedCount > 1_000 && refusedCount > 1_000)
     }
 
     /// Each bit of a number selects a field, so the numbers give every combination of fields. Combinations with two
@@ -107,7 +107,7 @@ struct SchemaTests {
             ("environment", #""sandbox""#), ("channel", "true"), ("channel", #""Y2g=""#), ("activity", #""a""#),
         ]
         let aps = event == "start" ? RecordText.startAps : event == "end" ? RecordText.endAps : RecordText.updateAps
-        var accepted = 0
+        var acceptedCount = 0
         for chosen in 0..<1 << members.count where chosen & 0x81 != 0x81 && chosen & 0x60 != 0x60 {
             let record = members.indices.filter { chosen >> $0 & 1 == 1 }
                 .reduce(RecordText([("app", #""a.b""#), ("aps", .object(aps))])) {
@@ -115,9 +115,9 @@ struct SchemaTests {
                 }
             let results = try results(command: Array(record.text.utf8))
             #expect((results.fault == nil) == results.isValid, "\(record.text)")
-            if results.fault == nil { accepted += 1 }
+            if results.fault == nil { acceptedCount += 1 }
         }
-        #expect(accepted > 2)
+        #expect(acceptedCount > 2)
     }
 
     @Test(arguments: ["start", "update", "end"])
@@ -131,7 +131,7 @@ struct SchemaTests {
             ("alert", #"{"title":{"loc-key":"k"},"body":{"loc-key":"b","loc-args":["x"],"new":1}}"#),
         ]
         let whole = event == "start" ? RecordText.start : event == "end" ? RecordText.end : RecordText.update
-        var accepted = 0
+        var acceptedCount = 0
         for chosen in 0..<1 << members.count where (chosen >> 6).nonzeroBitCount <= 1 {
             let aps = members.indices.filter { chosen >> $0 & 1 == 1 }
                 .reduce(RecordText([("event", "\"\(event)\""), ("timestamp", "1790000000")])) {
@@ -140,9 +140,9 @@ struct SchemaTests {
             let record = whole.with("aps", aps.text)
             let results = try results(command: Array(record.text.utf8))
             #expect((results.fault == nil) == results.isValid, "\(record.text)")
-            if results.fault == nil { accepted += 1 }
+            if results.fault == nil { acceptedCount += 1 }
         }
-        #expect(accepted > 2)
+        #expect(acceptedCount > 2)
     }
 
     @Test func `Schemas and decoders agree on every combination of a registration's keys`() throws {
@@ -152,15 +152,15 @@ struct SchemaTests {
             ("frequentUpdates", "true"), ("shows", "1790000000"), ("channels", "true"),
             ("audiences", #"["1","2","3","4","5","6","7","8"]"#), ("unknown", "1"),
         ]
-        var accepted = 0
+        var acceptedCount = 0
         for chosen in 0..<1 << members.count {
             let record = members.indices.filter { chosen >> $0 & 1 == 1 }
                 .reduce(RecordText([])) { $0.with(members[$1].0, members[$1].1) }
             let results = try results(registration: Array(record.text.utf8))
             #expect((results.fault == nil) == results.isValid, "\(record.text)")
-            if results.fault == nil { accepted += 1 }
+            if results.fault == nil { acceptedCount += 1 }
         }
-        #expect(accepted > 8)
+        #expect(acceptedCount > 8)
     }
 
     /// Every field gets values on both sides of the fields' bounds, and values of every type.

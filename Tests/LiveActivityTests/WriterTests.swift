@@ -256,20 +256,22 @@ struct WrittenRecordTests {
             if command.alertVersion.timestamp > 0 { copy.alertVersion = command.alertVersion }
             copy.write(to: &writer)
         }
-        let again = Record(Array(writer.bytes))
-        let copy = try Command.decodeWrittenByCauseway(again.bytes)
+        let written = Record(Array(writer.bytes))
+        let copy = try Command.decodeWrittenByCauseway(written.bytes)
         #expect(copy.alertVersion == command.alertVersion)
-        #expect([copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { again.string($0) } == texts)
-        #expect(again.string(copy.attributesType) == record.string(command.attributesType))
+        #expect(
+            [copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { written.string($0) } == texts
+        )
+        #expect(written.string(copy.attributesType) == record.string(command.attributesType))
         #expect(copy.event == command.event && copy.version == command.version)
         #expect(copy.priority == command.priority && copy.expirationSeconds == command.expirationSeconds)
-        #expect(copy.hasAlert == command.hasAlert && again.digest(copy) == record.digest(command))
+        #expect(copy.hasAlert == command.hasAlert && written.digest(copy) == record.digest(command))
         #expect(
             copy.staleDateSeconds == command.staleDateSeconds
                 && copy.dismissalDateSeconds == command.dismissalDateSeconds
         )
-        #expect(again.body(copy).text == record.body(command).text)
-        #expect(again.body(copy).layout == record.body(command).layout)
+        #expect(written.body(copy).text == record.body(command).text)
+        #expect(written.body(copy).layout == record.body(command).layout)
         #expect(copy.token.isAbsent && copy.environment == nil)
     }
 }

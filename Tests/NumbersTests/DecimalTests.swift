@@ -8,7 +8,7 @@ import Testing
     ]
 
     @Test(arguments: numbers)
-    func `Numbers are written and read`(number: UInt64) {
+    func `A number is read as it was written`(number: UInt64) {
         let text = [UInt8](unsafeUninitializedCapacity: Decimal.digitsMax) { buffer, count in
             count = buffer.baseAddress.map { Decimal.write(number, to: $0) } ?? 0
         }

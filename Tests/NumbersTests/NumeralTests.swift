@@ -15,7 +15,7 @@ import Testing
         (1_250_000, 1_000_000, "1.25"),
         (7, 1, "7"), (.min, 1_000, "-9223372036854775.808"), (5_000, 1_000, "5"),
     ])
-    func `Decimals are exact`(_ dividend: Int64, _ divisor: Int64, _ text: String) {
+    func `An exact quotient has all its decimals`(_ dividend: Int64, _ divisor: Int64, _ text: String) {
         #expect(Numeral.exactQuotient(dividend, divisor: divisor) == text)
     }
 
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: [(0.0, "0.0"), (9.96, "10.0"), (1_234.56, "1,234.6"), (Double.infinity, "?")])
-    func `One decimal is rounded`(number: Double, text: String) {
+    func `A number is rounded to one decimal`(number: Double, text: String) {
         #expect(Numeral.oneDecimal(number) == text)
     }
 

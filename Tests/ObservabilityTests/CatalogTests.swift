@@ -43,7 +43,7 @@ struct CatalogTests {
         #expect(missing.isEmpty)
     }
 
-    @Test func `Names follow the rules of Prometheus`() {
+    @Test func `Metric names follow the rules of Prometheus`() {
         let definitions = MetricCatalog.definitions
         #expect(Set(definitions.map(\.name)).count == definitions.count)
         for definition in definitions {

@@ -3,7 +3,7 @@ import Testing
 @testable import Observability
 
 struct CollectionTests {
-    @Test func `The values of the lanes are added up`() {
+    @Test func `The totals of a counter are the sums over the lanes`() {
         let metricRegistry = Fixture.metricRegistry()
         var firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
         var secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
@@ -20,7 +20,7 @@ struct CollectionTests {
         #expect(totals[.outcomes, 0, 0] == 0)
     }
 
-    @Test func `Flags of several threads combine as documented`() {
+    @Test func `One lane without Redis, or with an open breaker, decides the worker's flag`() {
         let metricRegistry = Fixture.metricRegistry()
         var firstLane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
         var secondLane = ThreadMetrics(publishingTo: metricRegistry.lanes[1])
@@ -54,7 +54,7 @@ struct CollectionTests {
         (Int64(-5), 0), (0, 0), (50_000, 0), (50_001, 1), (1_000_000, 6), (300_000_000, 14), (300_000_001, 15),
         (.max, 15),
     ])
-    func `Observations fall into their bucket`(_ microseconds: Int64, _ bucket: Int) {
+    func `An observation counts in the first bucket that holds it`(_ microseconds: Int64, _ bucket: Int) {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
         var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
         lane.observe(.freshness, 1, microseconds: microseconds)
@@ -111,7 +111,7 @@ struct CollectionTests {
         #expect(readings[0].lag == -1)
     }
 
-    @Test func `The busy share follows the lane`() {
+    @Test func `The busy share follows the lane's work`() {
         var busy = BusyShare()
         var workedMicroseconds: Int64 = 0
         for step in 0...200 {
@@ -119,7 +119,7 @@ struct CollectionTests {
             workedMicroseconds += 200_000
         }
         #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
-        // After ten idle seconds the busy share is below a fifth of its earlier value.
+        // Ten idle seconds: the busy time no longer grows. The busy share falls below a fifth of its earlier value.
         for step in 201...241 {
             busy.update(busyMicroseconds: workedMicroseconds - 200_000, nowMilliseconds: Int64(step) * 250)
         }
@@ -128,15 +128,18 @@ struct CollectionTests {
 
     @Test func `Readers see consistent values while threads publish`() async {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
-        let rounds = 20_000
+        let publicationCount = 20_000
         async let writing: Void =
             Task.detached {
                 var lane = ThreadMetrics(publishingTo: metricRegistry.lanes[0])
-                for round in 1...rounds {
+                for publication in 1...publicationCount {
                     // Two counters that are equal at every publication.
                     lane.add(.recordsReceived, 0)
                     lane.add(.recordsReceived, 1)
-                    lane.publish([PartitionReading(topicIndex: 0, partition: Int32(round & 7))], at: Int64(round))
+                    lane.publish(
+                        [PartitionReading(topicIndex: 0, partition: Int32(publication & 7))],
+                        at: Int64(publication)
+                    )
                 }
             }
             .value
@@ -151,7 +154,7 @@ struct CollectionTests {
         #expect(tornReadCount == 0)
     }
 
-    /// Without a check, the call would count in the first series, on lane 0 or on all lanes.
+    /// Without a check, the call would change a wrong series: the first one, the one of lane 0, or those of all lanes.
     @Test func `A missing index and an index too many trap`() async {
         await #expect(processExitsWith: .failure) {
             let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().lanes[0])
@@ -168,9 +171,9 @@ struct CollectionTests {
         let labels = table.labels
         #expect(labels[table.index(status: 200, reason: 0)] == ["200", "none"])
         #expect(labels[table.index(status: 400, reason: 2)] == ["400", "BadDeviceToken"])
-        // A reason with another status than in Apple's table, unknown reasons, and numbers beyond every
-        // table.
+        // A reason with another status than in Apple's table.
         #expect(labels[table.index(status: 500, reason: 2)] == ["500", "other"])
+        // Unknown reasons, and an unknown status.
         #expect(labels[table.index(status: 400, reason: 1)] == ["400", "other"])
         #expect(labels[table.index(status: 418, reason: 99)] == ["other", "other"])
         #expect(labels[table.index(status: 0, reason: 0)] == ["none", "none"])

@@ -3,11 +3,14 @@ import Testing
 
 @testable import Observability
 
-/// Sets one fault at a time in the numbers of a healthy worker. The diagnosis must find this fault and no
-/// other.
+/// Each case sets one fault in the numbers of a healthy worker. The diagnosis must find this fault and no other.
+/// ``Fixture`` says what the indices mean.
 struct DiagnosisTests {
+    /// The pool of the app `match` in the sandbox.
     static let pool = 1
 
+    /// Changes a worker's numbers during a minute. Returns its findings, each as the name of its alert, or as its text
+    /// if it has no alert.
     static func alerts(_ change: (inout HealthyWorker) -> Void, partitions: [PartitionReading] = []) -> [String] {
         var worker = HealthyWorker()
         worker.publish(
@@ -38,8 +41,7 @@ struct DiagnosisTests {
         #expect(busy == [])
     }
 
-    /// The host responds with a certificate, so the network's rules for outgoing connections are not the
-    /// cause.
+    /// The host responds with a certificate. So the network's rules for outgoing connections (egress) do not block it.
     @Test func `A refused certificate is not reported as an egress problem`() throws {
         func finding(_ kinds: [LogKind]) throws -> Finding {
             var worker = HealthyWorker()
@@ -165,8 +167,8 @@ struct DiagnosisTests {
         )
     }
 
-    @Test func `The lag and the age are named`() {
-        let old = [
+    @Test func `Old commands and a large lag are findings`() {
+        let oldPartition = [
             PartitionReading(
                 topicIndex: 1,
                 partition: 7,
@@ -175,8 +177,8 @@ struct DiagnosisTests {
                 lag: 10
             )
         ]
-        #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
-        let far = [
+        #expect(Self.alerts({ _ in }, partitions: oldPartition) == ["CausewayCommandsStale"])
+        let laggingPartition = [
             PartitionReading(
                 topicIndex: 0,
                 partition: 7,
@@ -185,13 +187,13 @@ struct DiagnosisTests {
                 lag: 5_000
             )
         ]
-        #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
+        #expect(Self.alerts({ _ in }, partitions: laggingPartition) == ["CausewayLagGrows"])
     }
 
     /// A fan-out record may be unsettled for long, because it waits for the last pushes to members. Only the age of
     /// the round shows trouble.
     @Test func `Rounds are judged by their age`() {
-        let unsettled = [
+        let oldFanoutPartition = [
             PartitionReading(
                 topicIndex: 3,
                 partition: 7,
@@ -200,7 +202,7 @@ struct DiagnosisTests {
                 lag: 0
             )
         ]
-        #expect(Self.alerts({ _ in }, partitions: unsettled) == [])
+        #expect(Self.alerts({ _ in }, partitions: oldFanoutPartition) == [])
         #expect(Self.alerts { $0.firstLane.set(.audienceOldestRangeAge, 1, to: 600_000) } == [])
         #expect(Self.alerts { $0.firstLane.set(.audienceOldestRoundAge, 1, to: 60_000) } == [])
         #expect(Self.alerts { $0.firstLane.set(.audienceOldestRoundAge, 1, to: 60_001) } == ["CausewayRoundsSlow"])

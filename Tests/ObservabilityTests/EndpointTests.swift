@@ -55,7 +55,7 @@ struct EndpointTests {
         }
     }
 
-    @Test func `The status is the worker's health`() async throws {
+    @Test func `The pages respond with 503 while the worker is not ready or not alive`() async throws {
         let metricRegistry = Fixture.metricRegistry()
         try await Self.withEndpoint(metricRegistry) { port in
             // A worker that has just started is alive but not ready.

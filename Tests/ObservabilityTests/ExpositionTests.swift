@@ -67,7 +67,7 @@ struct ExpositionTests {
         #expect(Set(families).count == families.count)
     }
 
-    @Test func `The counts of buckets only grow`() {
+    @Test func `The counts of a histogram's buckets are cumulative`() {
         var worker = HealthyWorker()
         for step in 0..<500 { worker.firstLane.observe(.latencyPartTime, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
@@ -78,7 +78,7 @@ struct ExpositionTests {
         #expect(counts == counts.sorted() && counts.last == 500)
     }
 
-    @Test func `Counts that never happened are left out`() {
+    @Test func `Series of events that never happened are left out, except those that alerts read`() {
         var worker = HealthyWorker()
         worker.publish(at: 1)
         let text = Self.text(of: worker, at: 1)

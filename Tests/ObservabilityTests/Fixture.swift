@@ -2,6 +2,10 @@ import Foundation
 
 @testable import Observability
 
+/// Small metrics of a worker with two apps.
+///
+/// Tests name label values by their index in these lists: app 1 is `ride`, pool 1 is `match` in the sandbox, outcome 3
+/// is `held`, reason 3 of a response is `InvalidProviderToken`, and Redis error 3 is `replicasMissing`.
 enum Fixture {
     static let apps = ["match", "ride"]
 

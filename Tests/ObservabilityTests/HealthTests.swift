@@ -5,82 +5,85 @@ import Testing
 struct HealthTests {
     @Test func `A worker is alive only while its threads make progress`() {
         let metricRegistry = Fixture.metricRegistry(laneCount: 1)
-        func isLive(at nowMilliseconds: Int64, up: Int64) -> Bool {
+        func isLive(at nowMilliseconds: Int64, uptimeMilliseconds: Int64) -> Bool {
             HealthReport.liveness(
                 iterationAges: metricRegistry.threads.map {
                     ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds))
                 },
-                uptimeMilliseconds: up
+                uptimeMilliseconds: uptimeMilliseconds
             )
             .isPassed
         }
         // At the start a thread has 30 s for its first iteration.
-        #expect(isLive(at: 0, up: 0))
-        #expect(!isLive(at: 30_000, up: 30_000))
+        #expect(isLive(at: 0, uptimeMilliseconds: 0))
+        #expect(!isLive(at: 30_000, uptimeMilliseconds: 30_000))
         metricRegistry.lanes[0].recordIteration(nowMilliseconds: 30_000)
-        #expect(!isLive(at: 30_000, up: 30_000))
+        #expect(!isLive(at: 30_000, uptimeMilliseconds: 30_000))
         metricRegistry.kafka.recordIteration(nowMilliseconds: 30_000)
-        #expect(isLive(at: 44_999, up: 44_999))
-        #expect(!isLive(at: 45_000, up: 45_000))
+        #expect(isLive(at: 44_999, uptimeMilliseconds: 44_999))
+        #expect(!isLive(at: 45_000, uptimeMilliseconds: 45_000))
         // A thread that has announced a pause may be silent until the pause's end.
         metricRegistry.kafka.announceBlocking(untilMilliseconds: 60_000)
         metricRegistry.lanes[0].recordIteration(nowMilliseconds: 70_000)
-        #expect(isLive(at: 74_999, up: 74_999))
-        #expect(!isLive(at: 75_000, up: 75_000))
+        #expect(isLive(at: 74_999, uptimeMilliseconds: 74_999))
+        #expect(!isLive(at: 75_000, uptimeMilliseconds: 75_000))
     }
 
     static func isReady(
         _ membership: WorkerCondition.ConsumerGroupState,
-        kafka: Bool = true,
-        keys: Bool = true,
-        draining: Bool = false,
-        assigned: Int = 0,
-        up: Int64 = 60_000,
+        isKafkaReachable: Bool = true,
+        areKeysLoaded: Bool = true,
+        isDraining: Bool = false,
+        assignedPartitionCount: Int = 0,
+        uptimeMilliseconds: Int64 = 60_000,
         hasReachedKafka: Bool = false,
         isTopicMissing: Bool = false,
         isEveryKeyRefused: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
         condition.consumerGroupState = membership
-        condition.areKeysLoaded = keys
-        condition.isDraining = draining
-        condition.assignedPartitionCount = assigned
-        condition.hasReachedKafka = hasReachedKafka || kafka
-        condition.isKafkaUnreachable = hasReachedKafka && !kafka
+        condition.areKeysLoaded = areKeysLoaded
+        condition.isDraining = isDraining
+        condition.assignedPartitionCount = assignedPartitionCount
+        condition.hasReachedKafka = hasReachedKafka || isKafkaReachable
+        condition.isKafkaUnreachable = hasReachedKafka && !isKafkaReachable
         condition.isTopicMissing = isTopicMissing
         return
             HealthReport.readiness(
                 condition,
                 isEveryKeyRefused: isEveryKeyRefused,
-                uptimeMilliseconds: up
+                uptimeMilliseconds: uptimeMilliseconds
             )
             .isPassed
     }
 
     @Test func `A worker is ready if it has a place in the group`() {
-        #expect(Self.isReady(.member, assigned: 3))
-        #expect(Self.isReady(.member, assigned: 0))
+        #expect(Self.isReady(.member, assignedPartitionCount: 3))
+        #expect(Self.isReady(.member, assignedPartitionCount: 0))
         #expect(!Self.isReady(.joining))
         #expect(!Self.isReady(.left))
         #expect(!Self.isReady(.joining, isTopicMissing: true))
         // In a cooperative rebalance the remaining partitions are still read while others are assigned again.
-        #expect(Self.isReady(.joining, assigned: 3))
-        #expect(!Self.isReady(.left, assigned: 3))
-        #expect(!Self.isReady(.member, keys: false))
-        #expect(!Self.isReady(.member, draining: true, assigned: 3))
+        #expect(Self.isReady(.joining, assignedPartitionCount: 3))
+        #expect(!Self.isReady(.left, assignedPartitionCount: 3))
+        #expect(!Self.isReady(.member, areKeysLoaded: false))
+        #expect(!Self.isReady(.member, isDraining: true, assignedPartitionCount: 3))
     }
 
     @Test func `An outage of Kafka does not make a worker unready`() {
-        #expect(Self.isReady(.joining, kafka: false))
-        #expect(Self.isReady(.member, kafka: false, assigned: 3))
+        #expect(Self.isReady(.joining, isKafkaReachable: false))
+        #expect(Self.isReady(.member, isKafkaReachable: false, assignedPartitionCount: 3))
         // A worker that has just started has not reached Kafka yet, so it is not ready.
-        #expect(!Self.isReady(.joining, kafka: false, up: 1_000))
+        #expect(!Self.isReady(.joining, isKafkaReachable: false, uptimeMilliseconds: 1_000))
         // A worker that has reached Kafka before, and has now lost it, stays ready.
-        #expect(Self.isReady(.joining, kafka: false, up: 1_000, hasReachedKafka: true))
-        #expect(!Self.isReady(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
+        #expect(Self.isReady(.joining, isKafkaReachable: false, uptimeMilliseconds: 1_000, hasReachedKafka: true))
+        #expect(
+            !Self.isReady(.joining, uptimeMilliseconds: 1_000, hasReachedKafka: true),
+            "Kafka is reachable, but the worker has not joined its group"
+        )
     }
 
-    @Test func `The text gives the reason`() {
+    @Test func `The text of a health page gives the reasons`() {
         var condition = WorkerCondition()
         condition.isDraining = true
         let report = HealthReport.readiness(
@@ -95,7 +98,7 @@ struct HealthTests {
     }
 
     @Test func `A worker whose only key APNs refuses is not ready`() {
-        #expect(!Self.isReady(.member, assigned: 3, isEveryKeyRefused: true))
+        #expect(!Self.isReady(.member, assignedPartitionCount: 3, isEveryKeyRefused: true))
         var condition = WorkerCondition()
         // Pools 0 and 1 belong to one app, pool 2 to another one.
         func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
@@ -103,9 +106,9 @@ struct HealthTests {
             return condition.isEveryKeyRefused(of: Fixture.labels)
         }
         #expect(!isEveryKeyRefused([:]), "nothing was sent yet")
-        #expect(!isEveryKeyRefused([0: true]), "the other app may be sent to")
+        #expect(!isEveryKeyRefused([0: true]), "nothing is known about the other app's key")
         #expect(isEveryKeyRefused([0: true, 2: true]))
-        #expect(!isEveryKeyRefused([0: true, 1: false, 2: true]), "the same key is taken in the other environment")
+        #expect(!isEveryKeyRefused([0: true, 1: false, 2: true]), "APNs accepts the same key in the other environment")
         #expect(!isEveryKeyRefused([0: true, 2: false]))
     }
 }

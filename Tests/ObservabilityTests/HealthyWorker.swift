@@ -46,14 +46,14 @@ struct HealthyWorker: ~Copyable {
         kafka.publish(kafkaPartitions, at: milliseconds)
     }
 
-    /// - Parameter earlier: the totals at the start of the report's window. Nil: the report has no rates, and its
-    ///   histograms cover the time since the start.
-    func report(before earlier: MetricTotals?, at milliseconds: Int64) -> StatusReport {
+    /// - Parameter earlierTotals: the totals at the start of the report's window. If they are nil, the report has no
+    ///   rates, and its histograms cover the time since the start of the worker.
+    func report(before earlierTotals: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
             labels: metricRegistry.labels,
             window: MetricWindow(
                 currentTotals: metricRegistry.totals(nowMilliseconds: milliseconds),
-                earlierTotals: earlier
+                earlierTotals: earlierTotals
             ),
             processReading: ProcessReading(),
             earlierProcessReading: nil,

@@ -15,8 +15,9 @@ struct LimitedLogTests {
                 log.log(.redisLost, nowMilliseconds: Int64(number), wallMilliseconds: 5, ["n": "\(number)"])
             )
         }
+        // Ten lines of a kind may be written in a minute.
         #expect(areWritten.count { $0 } == 10 && areWritten.prefix(10).allSatisfy { $0 })
-        // Each kind has its own limit of lines in a minute.
+        // Another kind has its own limit.
         let isOtherKindWritten = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
         #expect(isOtherKindWritten)
         #expect(collector.lines.count == 11)
@@ -63,8 +64,8 @@ struct LimitedLogTests {
     @Test func `A failure that repeats is written at growing intervals, with the number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
-        // Two threads report the same failure, each with a log of its own. Only one of them may write the
-        // line.
+        // Two threads report the same failure every second, each with a log of its own. Together they must write each
+        // line only once.
         var firstLog = LimitedLog(logger: collector.logger, events: events)
         var secondLog = LimitedLog(logger: collector.logger, events: events)
         func logLine(_ log: inout LimitedLog, lane: Int, second: Int64) -> Bool {
@@ -80,6 +81,7 @@ struct LimitedLogTests {
             if logLine(&firstLog, lane: 0, second: time) { writtenAtSeconds.append(time) }
             if logLine(&secondLog, lane: 1, second: time) { writtenAtSeconds.append(time) }
         }
+        // The intervals double from 2 s on, up to 60 s.
         #expect(writtenAtSeconds == [0, 2, 6, 14, 30, 62, 122, 182, 242])
         #expect(
             collector.lines.map { line in line.metadata["repeated"].map { "\($0)" } }
@@ -112,7 +114,7 @@ struct LimitedLogTests {
         func logLine(_ kind: LogKind, _ pool: String) -> Bool {
             log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
-        // The lines about `apnsConnected` use up the limit of their kind for this minute.
+        // These lines use up this minute's limit for the kind `apnsConnected`, which reports a recovery.
         for _ in 0..<20 { _ = logLine(.apnsConnected, "a") }
         #expect(logLine(.apnsUntrusted, "a") && logLine(.apnsUntrusted, "b"))
         #expect(!logLine(.apnsUntrusted, "a"))
@@ -133,7 +135,7 @@ struct LimitedLogTests {
     }
 
     /// More pools have a failure than the log has room for. The first pool's failure is replaced by a later one.
-    @Test func `A failure that made room for others still has its recovery and its number of lines left out`() {
+    @Test func `The recovery of a failure that made room for others still says how many lines were left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
         func logLine(_ kind: LogKind, _ pool: String) -> Bool {
@@ -179,8 +181,8 @@ struct LimitedLogTests {
         }
         let rememberedCount = (0..<2 * LogRepetitionLimiter.forgottenLineCountsMax)
             .count { limiter.forgetFailures([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // The log remembers `forgottenLineCountsMax` replaced failures. One of them is `kafkaError`, and
-        // `rememberedCount` has only those of the kind `apnsUntrusted`.
+        // The log remembers `subjectsMax` present failures and `forgottenLineCountsMax` replaced ones. One of the
+        // replaced failures is a `kafkaError`, but `rememberedCount` counts only the kind `apnsUntrusted`.
         #expect(
             rememberedCount == LogRepetitionLimiter.forgottenLineCountsMax - 1
                 + LogRepetitionLimiter.subjectsMax

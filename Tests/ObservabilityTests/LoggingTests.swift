@@ -8,8 +8,8 @@ import Testing
 
 @Suite("Log lines", .ownThread)
 struct LoggingTests {
-    /// Returns the line that one event writes to the descriptor.
-    private func line(
+    /// Returns the lines that the body's log events write.
+    private func lines(
         _ format: WorkerConfiguration.Log.Format,
         threshold: LogThreshold = LogThreshold(.info),
         _ body: (Logger) -> Void
@@ -30,7 +30,7 @@ struct LoggingTests {
 
     @Test func `The threshold changes for all loggers that share it, except for one with its own level`() throws {
         let threshold = LogThreshold(.info)
-        let output = try line(.text, threshold: threshold) { logger in
+        let output = try lines(.text, threshold: threshold) { logger in
             var ownLogger = logger
             ownLogger.logLevel = .error
             logger.debug("first")
@@ -41,12 +41,15 @@ struct LoggingTests {
             logger.error("fourth")
             ownLogger.error("fifth")
         }
-        let lines = output.split(separator: "\n")
-        #expect(lines.count == 2 && lines[0].contains("second") && lines[1].contains("fifth"), "\(output)")
+        let outputLines = output.split(separator: "\n")
+        #expect(
+            outputLines.count == 2 && outputLines[0].contains("second") && outputLines[1].contains("fifth"),
+            "\(output)"
+        )
     }
 
     @Test func `A log in JSON has one object in each line, for any content`() throws {
-        var output = try line(.json) { logger in
+        var output = try lines(.json) { logger in
             logger.warning(
                 "broken \"quote\"\nand \u{1} é",
                 metadata: [
@@ -73,7 +76,7 @@ struct LoggingTests {
     }
 
     @Test func `A log in text has one line without control characters for each event`() throws {
-        let output = try line(.text) { logger in
+        let output = try lines(.text) { logger in
             logger.info("hello\nworld", metadata: ["topic": "a", "reason": "two words", "empty": ""])
         }
         #expect(
@@ -82,7 +85,7 @@ struct LoggingTests {
     }
 
     @Test func `Metadata of the logger and of the event are merged, the event's last`() throws {
-        let output = try line(.text) { logger in
+        let output = try lines(.text) { logger in
             var logger = logger
             logger[metadataKey: "lane"] = "1"
             logger[metadataKey: "app"] = "a"
@@ -104,18 +107,18 @@ struct LoggingTests {
         #expect(Redaction.masked("bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJU.c2ln-_x, end") == "bearer [masked], end")
         #expect(Redaction.masked("\"-----BEGIN PRIVATE KEY-----\\nMIG\"") == "\"[masked]\"")
         #expect(Redaction.masked("to redis://user:pw@host:1 failed") == "to redis://[masked]@host:1 failed")
-        for harmless in [
+        for textWithoutSecret in [
             "9f1c4c2e-2f53-4a35-9b0d-0d7e6d2f5e11", "causeway.commands/3/1234567890123", "eyJ short", "a://b/c d@e", "",
             "0123456789abcdef",
         ] {
-            #expect(Redaction.masked(harmless) == harmless)
+            #expect(Redaction.masked(textWithoutSecret) == textWithoutSecret)
         }
     }
 
     @Test func `A token that is logged by mistake does not reach the line`() throws {
         let token = String(repeating: "0f", count: 80)
         for format in WorkerConfiguration.Log.Format.allCases {
-            let output = try line(format) { $0.error("\(token)", metadata: ["token": .string(token)]) }
+            let output = try lines(format) { $0.error("\(token)", metadata: ["token": .string(token)]) }
             #expect(output.contains("[masked]"))
             #expect(!output.contains("0f0f"))
         }

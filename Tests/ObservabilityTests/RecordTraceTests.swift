@@ -19,7 +19,7 @@ struct RecordTraceTests {
     }
 
     @Test(arguments: ["congo=t61rcWkgMzE", String(repeating: "x", count: RecordTrace.traceStateBytesMax)])
-    func `The state is read as it was written`(state: String) throws {
+    func `The tracestate is read as it was written`(state: String) throws {
         var trace = RecordTrace(context: try #require(TraceContextTests.parse(TraceContextTests.example)))
         let bytes = Array(state.utf8)
         try bytes.withUnsafeBytes {

@@ -11,8 +11,8 @@ import Testing
 struct SecureCollectorTests {
     private static let acceptedResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-    /// The collector's name, localhost, may have two addresses; nothing listens at the second. Each request reads the
-    /// headers from the file again.
+    /// The name localhost may have two addresses, and the collector listens only at the first. For each request the
+    /// exporter reads the file of headers again.
     @Test func `A collector over TLS gets the traces, with headers from a file`() async throws {
         let scene = try CollectorScene(hosts: ["localhost"], responses: [Self.acceptedResponse, Self.acceptedResponse])
         defer { scene.close() }
@@ -33,8 +33,8 @@ struct SecureCollectorTests {
         #expect(scene.log.lines.isEmpty)
     }
 
-    /// The certificate is from another authority, or for another name. Nothing is sent, and the exporter logs
-    /// and counts the refusal.
+    /// The certificate is from another authority, or for another name. The exporter sends nothing, and logs and counts
+    /// the refusal.
     @Test(arguments: [true, false]) func `A wrong certificate is refused`(isOfAnotherAuthority: Bool) async throws {
         let host = isOfAnotherAuthority ? "localhost" : "collector.example"
         let scene = try CollectorScene(hosts: [host], responses: [Self.acceptedResponse])
@@ -142,12 +142,11 @@ final class CollectorScene {
         )
     }
 
-    /// Runs an exporter with one trace until its counters meet the condition. Then drops the traces that are
-    /// left.
+    /// Gives the exporter one trace, and runs it until the counters meet the condition. Drops the remaining traces.
     func run(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }
-        // The counters announce no change, because in the worker a page of metrics reads them.
+        // The counters send no event when they change, so the test polls them.
         try? await eventuallyInTask("the counters") { isMet(counters) }
         run.cancel()
         await run.value

@@ -7,6 +7,7 @@ import Testing
 @testable import Observability
 
 struct StatusPageTests {
+    /// The report of a busy worker whose second lane has no Redis.
     static func busyReport() -> StatusReport {
         var worker = HealthyWorker()
         worker.publish(at: 0)
@@ -55,7 +56,7 @@ struct StatusPageTests {
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
     }
 
-    /// The page shows the reason beside each finding, so that a person on call need not search a table.
+    /// A person on call must not need to search a table for the reason.
     @Test func `The reason is beside the finding`() throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
@@ -121,8 +122,9 @@ struct StatusPageTests {
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
         let rows = try #require(report.table("channels")?.rows.map { $0.map(\.text) })
-        let none = [String](repeating: "–", count: 9)
-        #expect(rows[0] == ["match", "sandbox", "0", "0 %"] + none)
+        // The channels of this pool have not been read yet.
+        let unknownCells = [String](repeating: "–", count: 9)
+        #expect(rows[0] == ["match", "sandbox", "0", "0 %"] + unknownCells)
         #expect(
             rows[1] == [
                 "ride", "production", "12", "81 %", "8,100", "1", "2", "3", "5 s", "30 s", "1 h 0 min",
@@ -136,7 +138,7 @@ struct StatusPageTests {
     }
 
     /// The times come from Redis, so they may be any number. Sums must not overflow.
-    @Test func `The times of channels may be any number`() throws {
+    @Test func `Any time of a channel is shown without overflow`() throws {
         for moment in [Int64.min, .max] {
             var worker = HealthyWorker()
             worker.publish(at: 0)
@@ -209,7 +211,7 @@ struct StatusPageTests {
         #expect(try form(query: "format=text", accept: browser) == .text)
     }
 
-    @Test func `The text has all facts of the page`() {
+    @Test func `The status in text form has all facts of the page`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         let report = Self.busyReport()
@@ -236,7 +238,7 @@ struct StatusPageTests {
     }
 
     /// Texts of errors come from other programs, so they may contain control characters.
-    @Test func `The text has no control characters`() {
+    @Test func `The status in text form has no control characters`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)

@@ -2,8 +2,8 @@ import Reactor
 import Synchronization
 import Testing
 
-/// A collector on loopback, with or without TLS. It responds to the first request with the first of its responses, and
-/// so on. Further requests get no response.
+/// A collector on loopback, with or without TLS. It responds to its requests in order, with one of `responses` each.
+/// When all responses are used, a request gets none.
 final class TestCollector: Sendable {
     private struct State {
         var responses: [String]
@@ -12,7 +12,7 @@ final class TestCollector: Sendable {
 
     let port: UInt16
     private let state: Mutex<State>
-    /// Reports the number of requests so far whenever one arrives.
+    /// Yields the number of requests so far, each time when a request arrives.
     private let arrivals = AsyncStream.makeStream(of: Int.self)
     private let endWakeup: Wakeup
     private let thread: Mutex<LoopThread?> = Mutex(nil)

@@ -7,7 +7,7 @@ struct TraceContextTests {
 
     static func parse(_ text: String) -> TraceContext? { Array(text.utf8).withUnsafeBytes { TraceContext($0) } }
 
-    @Test func `The specification's example is read and written`() throws {
+    @Test func `The example of the W3C specification is read and written`() throws {
         let context = try #require(Self.parse(Self.example))
         #expect(
             context.traceIdentifierHigh == 0x4bf9_2f35_77b3_4da6 && context.traceIdentifierLow == 0xa3ce_929d_0e0e_4736
@@ -17,7 +17,7 @@ struct TraceContextTests {
         #expect(context.description == Self.example)
     }
 
-    @Test func `A child keeps the trace`() throws {
+    @Test func `A child span keeps the id of its trace`() throws {
         let child = try #require(Self.parse(Self.example)).child(span: 1)
         #expect(child.description == "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01")
     }
@@ -54,10 +54,10 @@ struct TraceContextTests {
 
     @Test func `The parser survives any changed byte`() {
         let bytes = Array(Self.example.utf8)
-        for place in bytes.indices {
+        for index in bytes.indices {
             for value in UInt8.min...UInt8.max {
                 var changed = bytes
-                changed[place] = value
+                changed[index] = value
                 let context = changed.withUnsafeBytes { TraceContext($0) }
                 // An accepted context is written as version 00, and this text is accepted again.
                 if let context { #expect(Self.parse(context.description) == context) }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The export of traces", .timeLimit(.minutes(5)), .ownThread)
 struct TraceExporterTests {
-    /// The bytes that arrive must not extend the request's time limit. The collector never completes its response.
+    /// The collector never completes its response. The bytes that arrive must not extend the request's time limit.
     @Test func `A collector that responds byte by byte is left in time`() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }
@@ -18,7 +18,7 @@ struct TraceExporterTests {
             timeoutMilliseconds: 3_000,
             cancellationWakeup: try Wakeup()
         )
-        let (time, failure) = await withCheckedContinuation { continuation in
+        let (duration, failure) = await withCheckedContinuation { continuation in
             Thread {
                 let began = ContinuousClock.now
                 var failure: CollectorRequest.Failure?
@@ -27,8 +27,8 @@ struct TraceExporterTests {
             }
             .start()
         }
-        #expect(time >= .milliseconds(2_990) && time < .seconds(60))
-        #expect(collector.bytesGiven > 1)
+        #expect(duration >= .milliseconds(2_990) && duration < .seconds(60))
+        #expect(collector.sentByteCount > 1)
         #expect(failure?.cause == .late)
     }
 
@@ -77,8 +77,8 @@ struct TraceExporterTests {
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
 
-    /// Each failure is counted under its reason. The cause of the drop shows whether the exporter would have sent the
-    /// request again: `stopped` if so, `refused` if not.
+    /// Each case: a response, the reason of the failure, and the reason why the trace is dropped. `refused` means that
+    /// the exporter does not repeat the request. `stopped` means that it repeats the request until it is stopped.
     @Test(arguments: [
         ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDropReason.stopped),
         ("HTTP/1.1 401 Unauthorized\r\n\r\n", .refused, .refused),
@@ -109,7 +109,7 @@ struct TraceExporterTests {
     }
 
     /// The metrics show all counts. /statusz has a finding about dropped traces and failed requests.
-    @Test func `Lost traces are shown`() async throws {
+    @Test func `Dropped traces and failed requests are shown`() async throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         let totalsBefore = worker.metricRegistry.totals(nowMilliseconds: 0)
@@ -146,18 +146,18 @@ struct TraceExporterTests {
         }
     }
 
-    /// A lane that fills one batch after another must not keep other lanes' traces from being exported.
-    @Test func `Every ring has its turn`() async throws {
+    /// Each lane has a ring for its traces. One lane fills several batches.
+    @Test func `A ring with many traces does not delay those of other rings`() async throws {
         let scene = try CollectorScene(responses: [])
         defer { scene.close() }
         let (exporter, rings) = (try scene.exporter(), scene.rings)
         for _ in 0..<TraceExporter.tracesPerRequestMax * 3 { rings[0].push(Fixture.trace) }
         rings[1].push(Fixture.trace)
         #expect(await exporter.popNextBatch()?.traces.count == TraceExporter.tracesPerRequestMax)
-        #expect(rings[1].pop() != nil, "the first batch was the first ring's")
+        #expect(rings[1].pop() != nil, "the first batch had only traces of the first ring")
         rings[1].push(Fixture.trace)
         _ = await exporter.popNextBatch()
-        #expect(rings[1].pop() == nil, "the second began with the second ring")
+        #expect(rings[1].pop() == nil, "the second batch began with the second ring")
     }
 
     private static func droppedRecords(in collector: LogCollector) -> Int {
@@ -184,9 +184,10 @@ private final class DrippingCollector: @unchecked Sendable {
     let port: UInt16
     private let descriptor: Int32
     private let lock = NSLock()
-    private var count = 0
+    private var byteCount = 0
 
-    var bytesGiven: Int { lock.withLock { count } }
+    /// The number of bytes that were sent behind the beginning of the header line.
+    var sentByteCount: Int { lock.withLock { byteCount } }
 
     init() throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -212,7 +213,7 @@ private final class DrippingCollector: @unchecked Sendable {
         let head = Array("HTTP/1.1 200 OK\r\nx: ".utf8)
         _ = send(connection, head, head.count, Int32(MSG_NOSIGNAL))
         while send(connection, "H", 1, Int32(MSG_NOSIGNAL)) == 1 {
-            lock.withLock { count += 1 }
+            lock.withLock { byteCount += 1 }
             usleep(50_000)
         }
         Glibc.close(connection)

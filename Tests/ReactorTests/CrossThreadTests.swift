@@ -6,7 +6,7 @@ import Testing
 
 private final class WakeupCounter: DescriptorHandler {
     let wakeup: Wakeup
-    var count = 0
+    var wakeCount = 0
     var onWake: (() -> Void)?
 
     init(loop: EventLoop) throws {
@@ -16,11 +16,13 @@ private final class WakeupCounter: DescriptorHandler {
 
     func descriptorReady(_ events: Interest) {
         wakeup.drain()
-        count += 1
+        wakeCount += 1
         onWake?()
     }
 }
 
+/// Three numbers that follow from the index. If they do not match, a thread has read an element that was only partly
+/// written.
 private struct Element: BitwiseCopyable, Equatable {
     var index: Int
     var square: Int
@@ -47,21 +49,21 @@ extension ReactorTests {
         /// only the ring orders the two threads' memory accesses.
         private static let elementsPerSignal = 64
 
-        @Test func `A ring holds its capacity, in order, over many laps`() {
+        @Test func `A ring can be filled to its capacity again and again, and keeps the order`() {
             let ring = SingleProducerRing<Int>(capacity: 8)
             #expect(ring.capacity == 8)
             #expect(ring.pop() == nil)
             var pushedCount = 0
             var poppedCount = 0
-            for lap in 0..<1_000 {
-                let burst = lap % 8 + 1
-                for _ in 0..<burst {
+            for repetition in 0..<1_000 {
+                let burstCount = repetition % 8 + 1
+                for _ in 0..<burstCount {
                     #expect(ring.push(pushedCount))
                     pushedCount += 1
                 }
-                #expect(ring.count == burst)
-                if burst == 8 { #expect(!ring.push(-1)) }
-                for _ in 0..<burst {
+                #expect(ring.count == burstCount)
+                if burstCount == 8 { #expect(!ring.push(-1)) }
+                for _ in 0..<burstCount {
                     #expect(ring.pop() == poppedCount)
                     poppedCount += 1
                 }
@@ -69,7 +71,7 @@ extension ReactorTests {
             }
         }
 
-        @Test func `The next elements are visible without being taken`() {
+        @Test func `Elements can be read without being taken`() {
             let ring = SingleProducerRing<Int>(capacity: 4)
             for element in 0..<4 { #expect(ring.push(element)) }
             #expect(ring.pop() == 0)
@@ -83,11 +85,11 @@ extension ReactorTests {
 
         @Test func `Millions of elements pass between two threads, each once, whole and in order`() throws {
             let ring = SingleProducerRing<Element>(capacity: 256)
-            let count = 3_000_000
+            let elementCount = 3_000_000
             let (filledWakeup, emptiedWakeup) = (try Wakeup(), try Wakeup())
             let producer = try LoopThread.start(name: "producer") { _ in
                 var index = 0
-                while index < count {
+                while index < elementCount {
                     if ring.push(Element(index)) {
                         index += 1
                         if index.isMultiple(of: Self.elementsPerSignal) { filledWakeup.signal() }
@@ -99,19 +101,19 @@ extension ReactorTests {
                 filledWakeup.signal()
             }
             var expectedIndex = 0
-            var isWhole = true
-            while expectedIndex < count {
+            var areElementsWhole = true
+            while expectedIndex < elementCount {
                 guard let element = ring.pop() else {
                     emptiedWakeup.signal()
                     ReactorTests.awaitSignal(of: filledWakeup)
                     continue
                 }
-                isWhole = isWhole && element == Element(expectedIndex)
+                areElementsWhole = areElementsWhole && element == Element(expectedIndex)
                 expectedIndex += 1
                 if expectedIndex.isMultiple(of: Self.elementsPerSignal) { emptiedWakeup.signal() }
             }
             producer.join()
-            #expect(isWhole)
+            #expect(areElementsWhole)
             #expect(ring.pop() == nil)
         }
     }
@@ -121,13 +123,13 @@ extension ReactorTests {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             loop.runIteration(waitMilliseconds: 0)
-            #expect(counter.count == 0)
+            #expect(counter.wakeCount == 0)
             for _ in 0..<3 { counter.wakeup.signal() }
             for _ in 0..<3 { loop.runIteration(waitMilliseconds: 0) }
-            #expect(counter.count == 1)
+            #expect(counter.wakeCount == 1)
             counter.wakeup.signal()
             loop.runIteration(waitMilliseconds: 0)
-            #expect(counter.count == 2)
+            #expect(counter.wakeCount == 2)
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
 
@@ -137,27 +139,27 @@ extension ReactorTests {
             var one: UInt64 = 1
             #expect(write(counter.wakeup.descriptor, &one, 8) == 8)
             for _ in 0..<2 { loop.runIteration(waitMilliseconds: 0) }
-            #expect(counter.count == 1)
+            #expect(counter.wakeCount == 1)
             loop.remove(descriptor: counter.wakeup.descriptor)
         }
 
-        @Test func `No element is left between a ring and its wake-up`() throws {
+        @Test func `A wake-up after each push leaves no element in the ring`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             let ring = SingleProducerRing<Int>(capacity: 1_024)
             let wakeup = counter.wakeup
             let emptiedWakeup = try Wakeup()
-            let count = 300_000
+            let elementCount = 300_000
             var takenCount = 0
             // The loop sleeps without a time limit, so a lost wake-up would let the test hang.
             counter.onWake = {
                 while ring.pop() != nil { takenCount += 1 }
                 emptiedWakeup.signal()
-                if takenCount == count { loop.stop() }
+                if takenCount == elementCount { loop.stop() }
             }
             let producer = try LoopThread.start(name: "producer") { _ in
                 var index = 0
-                while index < count {
+                while index < elementCount {
                     guard ring.push(index) else {
                         ReactorTests.awaitSignal(of: emptiedWakeup)
                         continue
@@ -168,7 +170,7 @@ extension ReactorTests {
             }
             loop.run()
             producer.join()
-            #expect(takenCount == count)
+            #expect(takenCount == elementCount)
             counter.onWake = nil
             loop.remove(descriptor: wakeup.descriptor)
         }
@@ -264,21 +266,21 @@ extension ReactorTests {
         @Test func `Look-ups beyond the limit fail at once, and every completion is called once`() throws {
             let loop = try EventLoop()
             var results: [Int: Result<[SocketAddress], ResolveError>] = [:]
-            let count = 200
-            for index in 0..<count {
+            let lookUpCount = 200
+            for index in 0..<lookUpCount {
                 loop.resolve(host: "localhost", port: 1) {
                     #expect(results[index] == nil)
                     results[index] = $0
                 }
             }
-            runLoop(loop) { results.count == count }
+            runLoop(loop) { results.count == lookUpCount }
             var refusedCount = 0
             for case .failure(let error) in results.values {
                 #expect(error.code == .tooManyLookups)
                 #expect(error.isRetriable)
                 refusedCount += 1
             }
-            #expect(refusedCount == count - EventLoop.lookupsMax)
+            #expect(refusedCount == lookUpCount - EventLoop.lookupsMax)
             // The finished look-ups have made room for another one.
             results = [:]
             loop.resolve(host: "localhost", port: 1) { results[0] = $0 }

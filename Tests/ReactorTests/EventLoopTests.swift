@@ -38,8 +38,7 @@ private func makePipe() throws -> (read: Int32, write: Int32) {
 
 extension ReactorTests {
     @Suite struct BusyTime {
-        /// Busy time includes the handlers of an iteration, but not the wait between iterations.
-        @Test func `The time in iterations is counted, the time between them is not`() throws {
+        @Test func `Busy time includes the handlers of an iteration, but not the wait between iterations`() throws {
             let loop = try EventLoop()
             loop.iterationIntervalMicrosecondsMin = 1_000
             let recorder = EventRecorder()
@@ -66,7 +65,7 @@ extension ReactorTests {
     }
 
     @Suite struct Timers {
-        @Test func `Timers fire in the order of their deadlines, and of scheduling within one`() throws {
+        @Test func `Timers fire in the order of their deadlines, then in the order of scheduling`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             for (tag, delay) in [(1, 6), (2, 2), (3, 4), (4, 2), (5, 0), (6, -5)] as [(UInt64, Int64)] {
@@ -94,10 +93,10 @@ extension ReactorTests {
         @Test func `A cancelled timer does not fire, and cancelling again or after firing does nothing`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
-            let cancelled = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 1)
+            let cancelledTimer = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 1)
             let keptTimer = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 2)
-            loop.cancel(cancelled)
-            loop.cancel(cancelled)
+            loop.cancel(cancelledTimer)
+            loop.cancel(cancelledTimer)
             loop.cancel(.none)
             runLoop(loop) { !recorder.firedTags.isEmpty }
             #expect(recorder.firedTags == [2])
@@ -110,16 +109,16 @@ extension ReactorTests {
             #expect(loop.timerCount == 0)
         }
 
-        @Test func `A timer that is due at once but set by a timer waits for the next iteration`() throws {
+        @Test func `A timer that another timer schedules without a delay fires in the next iteration`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             recorder.onFired = { tag in
                 if tag < 3 { _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: tag + 1) }
             }
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 1)
-            for expected in 1...3 {
+            for expectedCount in 1...3 {
                 loop.runIteration(waitMilliseconds: -1)
-                #expect(recorder.firedTags.count == expected)
+                #expect(recorder.firedTags.count == expectedCount)
             }
             recorder.onFired = nil
         }
@@ -142,7 +141,7 @@ extension ReactorTests {
             #expect(recorder.firedTags == expected)
         }
 
-        @Test func `A timer far beyond all time does not overflow`() throws {
+        @Test func `The longest possible delay of a timer does not overflow`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
             let timer = loop.schedule(afterMilliseconds: .max, handler: recorder, tag: 0)
@@ -270,9 +269,9 @@ extension ReactorTests {
             func replace(_ other: Int32) {
                 swapCount += 1
                 loop.remove(descriptor: other)
-                guard let fresh = try? makePipe(), dup2(fresh.read, other) == other else { return }
-                close(fresh.read)
-                close(fresh.write)
+                guard let freshPipe = try? makePipe(), dup2(freshPipe.read, other) == other else { return }
+                close(freshPipe.read)
+                close(freshPipe.write)
                 #expect(throws: Never.self) {
                     try loop.add(descriptor: other, interest: .readable, handler: recorders.2)
                 }
@@ -299,18 +298,18 @@ extension ReactorTests {
             let loop = try EventLoop()
             let pipeEnds = try makePipe()
             defer { for end in [pipeEnds.read, pipeEnds.write] { close(end) } }
-            var isGone = false
+            var isReleased = false
             do {
                 let recorder = EventRecorder()
                 recorder.onDeinit = {
                     loop.remove(descriptor: pipeEnds.write)
-                    isGone = true
+                    isReleased = true
                 }
                 try loop.add(descriptor: pipeEnds.read, interest: .readable, handler: recorder)
             }
-            #expect(!isGone)
+            #expect(!isReleased)
             loop.remove(descriptor: pipeEnds.read)
-            #expect(isGone)
+            #expect(isReleased)
         }
     }
 }

@@ -77,7 +77,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `A stream with endless input leaves other streams their turn`() throws {
+        @Test func `A stream with endless input leaves time for other streams`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
             let block = makePatternedBytes(Stream.highWaterBytes + 1)

@@ -237,8 +237,8 @@ extension ReactorTests {
                 pair.client.write([1])
                 pair.client.flush()
                 // Waits until the reset has arrived.
-                var state = pollfd(fd: pair.client.transport.descriptor, events: 0, revents: 0)
-                #expect(poll(&state, 1, 10_000) == 1)
+                var pollDescriptor = pollfd(fd: pair.client.transport.descriptor, events: 0, revents: 0)
+                #expect(poll(&pollDescriptor, 1, 10_000) == 1)
             }
             runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.receivedBytes == sentBytes)
@@ -252,11 +252,11 @@ extension ReactorTests {
             let connection = try pair.connect()
             connection.stream.pauseReading()
             let block = makePatternedBytes(1024 * 1024)
-            var writtenBlocks = 0
-            while pair.recorder.closeErrors.isEmpty, writtenBlocks < 64 {
+            var writtenBlockCount = 0
+            while pair.recorder.closeErrors.isEmpty, writtenBlockCount < 64 {
                 let isFull = pair.client.pendingOutputBytes + block.count > Stream.outputBytesMax
                 pair.client.write(block)
-                writtenBlocks += 1
+                writtenBlockCount += 1
                 #expect(pair.recorder.closeErrors.isEmpty)
                 #expect(pair.client.isOpen != isFull)
                 pair.loop.runIteration(waitMilliseconds: 0)

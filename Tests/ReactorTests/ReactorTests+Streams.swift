@@ -34,7 +34,9 @@ extension ReactorTests {
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
-        func `Bytes written before the connection is up are sent after it, in order`(kind: StreamPair.Kind) throws {
+        func `Bytes that are written before the connection is up are sent in order once it is up`(kind: StreamPair.Kind)
+            throws
+        {
             let pair = try StreamPair(kind)
             pair.client.write(Array("first ".utf8))
             let room = pair.client.reserve(6)
@@ -65,19 +67,19 @@ extension ReactorTests {
             pair.close()
         }
 
-        @Test func `A peer that never ends is given up in time after the shutdown`() throws {
+        @Test func `After a shutdown, a peer that never ends its side is given up in time`() throws {
             let loop = try EventLoop()
-            var ends: [Int32] = [0, 0]
-            try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+            var socketEnds: [Int32] = [0, 0]
+            try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &socketEnds) == 0)
             let recorder = StreamRecorder()
-            let stream = Stream(accepted: ends[0], loop: loop, handler: recorder, tls: nil)
+            let stream = Stream(accepted: socketEnds[0], loop: loop, handler: recorder, tls: nil)
             runLoop(loop) { recorder.connectedCount == 1 }
             let start = loop.nowMilliseconds
             stream.shutDownAfterFlush()
             runLoop(loop) { recorder.isClosed }
             #expect(recorder.closeErrors == [nil])
             #expect(loop.nowMilliseconds - start >= Stream.peerEndTimeoutMilliseconds)
-            close(ends[1])
+            close(socketEnds[1])
         }
 
         @Test(arguments: StreamPair.Kind.allCases)
@@ -139,12 +141,12 @@ extension ReactorTests {
             let pair = try StreamPair(.tcp)
             let loop = pair.loop
             var recorder: StreamRecorder? = StreamRecorder()
-            let orphan = try Stream(loop: loop, handler: #require(recorder))
-            orphan.connect(to: pair.server.address, tls: nil, serverName: nil, timeoutMilliseconds: 60_000)
+            let abandonedStream = try Stream(loop: loop, handler: #require(recorder))
+            abandonedStream.connect(to: pair.server.address, tls: nil, serverName: nil, timeoutMilliseconds: 60_000)
             runLoop(loop) { recorder?.connectedCount == 1 && pair.server.connections.count == 2 }
             recorder = nil
             for connection in pair.server.connections { connection.stream.write([1]) }
-            runLoop(loop) { !orphan.isOpen }
+            runLoop(loop) { !abandonedStream.isOpen }
             runLoop(loop) { pair.server.connections.contains { $0.recorder.isClosed } }
             pair.close()
         }

@@ -33,17 +33,17 @@ enum ValidationDifference: CaseIterable {
 @Suite("The readers of commands and registrations agree", .ownThread)
 struct InputRecordAgreementTests {
     private struct Counts: CustomStringConvertible {
-        var acceptedByWorker = 0
-        var acceptedByCheck = 0
-        var acceptedBySchema = 0
-        var acceptedByServerLibrary = 0
+        var acceptedByWorkerCount = 0
+        var acceptedByCheckCount = 0
+        var acceptedBySchemaCount = 0
+        var acceptedByServerLibraryCount = 0
         var schemaDifferences: [String: Int] = [:]
         var serverLibraryDifferences: [String: Int] = [:]
         /// The number of records that the library can read but refuses to send.
-        var refusedByServerLibrary = 0
+        var refusedByServerLibraryCount = 0
 
         var description: String {
-            "accepted by worker \(acceptedByWorker), check \(acceptedByCheck), schema \(acceptedBySchema), library \(acceptedByServerLibrary), not sent by it \(refusedByServerLibrary); "
+            "accepted by worker \(acceptedByWorkerCount), check \(acceptedByCheckCount), schema \(acceptedBySchemaCount), library \(acceptedByServerLibraryCount), not sent by it \(refusedByServerLibraryCount); "
                 + "\(schemaDifferences.sorted { $0.key < $1.key }) \(serverLibraryDifferences.sorted { $0.key < $1.key })"
         }
     }
@@ -72,14 +72,14 @@ struct InputRecordAgreementTests {
         ] as [RecordText])
         .map { Array($0.text.utf8) }
 
-    @Test func `10,000 mutated commands get the same verdict from all`() throws {
-        let counts = try compare(.command, JSONMutator(randomness: SplitMix64(seed: 21), seeds: Self.commands))
+    @Test func `10,000 mutated commands get the same verdict from all readers`() throws {
+        let counts = try compare(.command, JSONMutator(randomness: SplitMix64(seed: 21), originals: Self.commands))
         #expect(
-            counts.acceptedByWorker > 1_000 && counts.acceptedByServerLibrary > 900
-                && counts.acceptedBySchema < Self.mutationCount - 1_000,
+            counts.acceptedByWorkerCount > 1_000 && counts.acceptedByServerLibraryCount > 900
+                && counts.acceptedBySchemaCount < Self.mutationCount - 1_000,
             "\(counts)"
         )
-        #expect(counts.refusedByServerLibrary > 100, "\(counts)")
+        #expect(counts.refusedByServerLibraryCount > 100, "\(counts)")
     }
 
     /// The library also writes received fields for which it has no property. So a test that reads and writes commands
@@ -100,20 +100,20 @@ struct InputRecordAgreementTests {
         (value.object ?? [:]).flatMap { key, value in [prefix + key] + paths(value, "\(prefix)\(key).") }
     }
 
-    @Test func `10,000 mutated registrations get the same verdict from all`() throws {
+    @Test func `10,000 mutated registrations get the same verdict from all readers`() throws {
         let seeds =
             ([
                 RecordText.registration, .registration.with("shows", "1790000000"), .pushToStart,
                 .pushToStart.with("channels", "true").with("audiences", #"["a","é"]"#),
             ] as [RecordText])
             .map { Array($0.text.utf8) }
-        let counts = try compare(.registration, JSONMutator(randomness: SplitMix64(seed: 22), seeds: seeds))
+        let counts = try compare(.registration, JSONMutator(randomness: SplitMix64(seed: 22), originals: seeds))
         #expect(
-            counts.acceptedByWorker > 1_000 && counts.acceptedByServerLibrary > 900
-                && counts.acceptedBySchema < Self.mutationCount - 1_000,
+            counts.acceptedByWorkerCount > 1_000 && counts.acceptedByServerLibraryCount > 900
+                && counts.acceptedBySchemaCount < Self.mutationCount - 1_000,
             "\(counts)"
         )
-        #expect(counts.refusedByServerLibrary > 100, "\(counts)")
+        #expect(counts.refusedByServerLibraryCount > 100, "\(counts)")
     }
 
     private func compare(_ kind: RecordCheck.Kind, _ mutator: JSONMutator) throws -> Counts {
@@ -125,10 +125,10 @@ struct InputRecordAgreementTests {
             let refusal = WorkerCore.refusal(of: text, on: kind.topic)
             let faults = recordCheck.faults(of: InputRecord(bytes: text, lineNumber: 1), kind: kind)
             #expect((refusal == nil) == faults.isEmpty, "\(utf8Text(text)): \(refusal ?? "taken"), \(faults)")
-            if refusal == nil { counts.acceptedByWorker += 1 }
-            if faults.isEmpty { counts.acceptedByCheck += 1 }
+            if refusal == nil { counts.acceptedByWorkerCount += 1 }
+            if faults.isEmpty { counts.acceptedByCheckCount += 1 }
             let isValid = try FoundationValue(text).map { try schema.accepts($0) }
-            if isValid == true { counts.acceptedBySchema += 1 }
+            if isValid == true { counts.acceptedBySchemaCount += 1 }
             compareSchema(isValid, refusal, text, kind, &counts)
             if refusal == nil { compareServerLibrary(text, kind, &counts) }
             compareServerLibraryValidation(text, kind, &counts)
@@ -195,7 +195,7 @@ struct InputRecordAgreementTests {
             } else {
                 let isSame = RecordContent(rewritten) == content
                 #expect(isSame, "\(utf8Text(text)) becomes \(utf8Text(rewritten))")
-                counts.acceptedByServerLibrary += 1
+                counts.acceptedByServerLibraryCount += 1
             }
         } catch {
             Issue.record("the library does not read \(utf8Text(text)): \(error)")
@@ -211,7 +211,7 @@ struct InputRecordAgreementTests {
         do {
             let refusedFields = try ServerLibrary.refusedFields(value, kind, now: now)
             let refusal = WorkerCore.refusal(of: Array(rewritten), on: kind.topic)
-            if !refusedFields.isEmpty { counts.refusedByServerLibrary += 1 }
+            if !refusedFields.isEmpty { counts.refusedByServerLibraryCount += 1 }
             if refusedFields.isEmpty, let refusal, refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")
             {
                 counts.serverLibraryDifferences["\(ValidationDifference.names)", default: 0] += 1

@@ -40,7 +40,7 @@ struct OutputRecordAgreementTests {
     private static let mutatedRecordCount = 10_000
 
     @Test(arguments: Topic.allCases)
-    func `Records of the worker are valid, and read with all that they say`(topic: Topic) throws {
+    func `The worker's records are valid, and the library reads all of their content`(topic: Topic) throws {
         let schema = try SchemaValidator(topic.format.schema)
         var writer = RandomRecordWriter(seed: 31)
         for _ in 0..<Self.writtenRecordCount {
@@ -57,7 +57,7 @@ struct OutputRecordAgreementTests {
         let typesOnlySchema = try SchemaValidator(topic.format.schema.withoutValueRules)
         var writer = RandomRecordWriter(seed: 32)
         let seeds = (0..<200).map { _ in topic.write(&writer) }
-        var mutator = JSONMutator(randomness: SplitMix64(seed: 33), seeds: seeds)
+        var mutator = JSONMutator(randomness: SplitMix64(seed: 33), originals: seeds)
         var (validCount, readCount) = (0, 0)
         for _ in 0..<Self.mutatedRecordCount {
             let text = mutator.next()

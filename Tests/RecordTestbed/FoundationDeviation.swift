@@ -29,8 +29,8 @@ package enum FoundationDeviation {
 
     private static let numberBytes = Set("+-.0123456789eE".utf8)
 
-    /// Faults that only the worker's decoder reports. Foundation has no such limits, and keeps one of two values with
-    /// the same key.
+    /// Faults that only the worker's decoder reports. Foundation has none of these limits. If a key is repeated,
+    /// Foundation keeps one of its values.
     package static let decoderOnlyFaults: Set<FaultCode> = [
         .tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey,
     ]

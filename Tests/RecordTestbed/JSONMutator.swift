@@ -3,11 +3,12 @@ import Numbers
 /// Changes JSON texts a little, so that some become invalid and others stay valid.
 package struct JSONMutator {
     package var randomness: SplitMix64
-    package let seeds: [[UInt8]]
+    /// The texts that are changed.
+    package let originals: [[UInt8]]
 
-    package init(randomness: SplitMix64, seeds: [[UInt8]]) {
+    package init(randomness: SplitMix64, originals: [[UInt8]]) {
         self.randomness = randomness
-        self.seeds = seeds
+        self.originals = originals
     }
 
     /// Pieces to insert: values, parts of values, keys, and bytes that UTF-8 or JSON do not allow.
@@ -33,8 +34,9 @@ package struct JSONMutator {
             [0x80], [0xC0, 0x80], [0xC2], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80], [0xFF],
         ]
 
+    /// Returns one of the originals with one or two random changes.
     package mutating func next() -> [UInt8] {
-        var text = seeds.randomElement(using: &randomness) ?? []
+        var text = originals.randomElement(using: &randomness) ?? []
         for _ in 0..<Int.random(in: 1...2, using: &randomness) { mutate(&text) }
         return text
     }
@@ -52,8 +54,8 @@ package struct JSONMutator {
         case 2: replaceValue(&text)
         case 3 where index < text.count: text[index] ^= 1 << UInt8.random(in: 0..<8, using: &randomness)
         case 4:
-            let otherSeed = seeds.randomElement(using: &randomness) ?? []
-            text = Array(text[..<index] + otherSeed[min(index, otherSeed.count)...])
+            let otherOriginal = originals.randomElement(using: &randomness) ?? []
+            text = Array(text[..<index] + otherOriginal[min(index, otherOriginal.count)...])
         case 5: replaceValue(&text)
         case 6: replaceMember(&text)
         default: text.insert(contentsOf: Self.pieces.randomElement(using: &randomness) ?? [], at: index)

@@ -59,6 +59,7 @@ package struct RecordText: Sendable, CustomTestStringConvertible {
     }
 }
 
+/// Examples of records. Their times are near 1790000000: 2026-09-21 14:13:20 UTC.
 extension RecordText {
     package static let token = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
     package static let alert = RecordText([("title", #""Goal""#), ("body", #""2:1""#), ("sound", #""default""#)])
@@ -110,9 +111,9 @@ package final class Record {
     package let bytes: UnsafeRawBufferPointer
 
     package init(_ content: some Collection<UInt8>) {
-        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 1)
-        room.copyBytes(from: content)
-        bytes = UnsafeRawBufferPointer(room)
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: content.count, alignment: 1)
+        copy.copyBytes(from: content)
+        bytes = UnsafeRawBufferPointer(copy)
     }
 
     package convenience init(_ text: String) {
@@ -130,10 +131,10 @@ package final class Record {
     /// Returns a string of the record with its escapes decoded; nil if the string is absent.
     package func string(_ text: TextRange) -> String? {
         guard !text.isAbsent else { return nil }
-        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
-        defer { room.deallocate() }
-        let count = unescape(text, from: bytes, into: room)
-        return String(decoding: room[..<count], as: UTF8.self)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
+        defer { buffer.deallocate() }
+        let count = unescape(text, from: bytes, into: buffer)
+        return String(decoding: buffer[..<count], as: UTF8.self)
     }
 
     package func string(_ range: ByteRange) -> String? {
@@ -142,9 +143,9 @@ package final class Record {
 
     /// Returns the body of the push for a command that was decoded from this record.
     package func body(_ command: Command) -> (text: [UInt8], layout: Body.Layout) {
-        var room = [UInt8](repeating: 0xAA, count: command.bodyByteCount)
-        let layout = room.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
-        return (room, layout)
+        var text = [UInt8](repeating: 0xAA, count: command.bodyByteCount)
+        let layout = text.withUnsafeMutableBytes { Body.write(command, from: bytes, into: $0) }
+        return (text, layout)
     }
 
     package func digest(_ command: Command) -> UInt64 {

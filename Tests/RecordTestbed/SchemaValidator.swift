@@ -6,13 +6,13 @@ import Foundation
 /// Checks a value against a JSON Schema. It knows the keywords of draft 7 that the generated schemas use. An unknown
 /// keyword fails the test, so that no rule is ignored.
 package struct SchemaValidator {
-    private let root: DocumentValue
+    private let rootSchema: DocumentValue
     private let patterns: [String: NSRegularExpression]
 
-    package init(_ root: DocumentValue) throws {
-        self.root = root
+    package init(_ rootSchema: DocumentValue) throws {
+        self.rootSchema = rootSchema
         var patterns: [String: NSRegularExpression] = [:]
-        for text in Self.patterns(in: root) { patterns[text] = try NSRegularExpression(pattern: text) }
+        for text in Self.patterns(in: rootSchema) { patterns[text] = try NSRegularExpression(pattern: text) }
         self.patterns = patterns
     }
 
@@ -28,10 +28,10 @@ package struct SchemaValidator {
         }
     }
 
-    package func accepts(_ value: FoundationValue) throws -> Bool { try accepts(value, root) }
+    package func accepts(_ value: FoundationValue) throws -> Bool { try accepts(value, rootSchema) }
 
     private func accepts(_ value: FoundationValue, _ schema: DocumentValue) throws -> Bool {
-        if case .boolean(let isAny) = schema { return isAny }
+        if case .boolean(let acceptsEveryValue) = schema { return acceptsEveryValue }
         let members = Dictionary(uniqueKeysWithValues: schema.members.map { ($0.name, $0.value) })
         for (keyword, argument) in members {
             guard try satisfies(value, keyword, argument, members) else { return false }
@@ -97,7 +97,7 @@ package struct SchemaValidator {
     }
 
     private func definition(_ path: String) throws -> DocumentValue {
-        var schema = root
+        var schema = rootSchema
         for name in path.split(separator: "/").dropFirst() {
             guard let member = schema.members.first(where: { $0.name == name }) else {
                 throw UnknownKeyword(keyword: path)

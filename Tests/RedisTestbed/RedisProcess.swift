@@ -36,7 +36,7 @@ public final class RedisProcess {
     public func start() throws {
         var pipe: [Int32] = [-1, -1]
         guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
-        // The pipe must not be inherited by the servers of other tests: they would keep its writing end open.
+        // A server of another test must not inherit this pipe: it would keep the writing end open.
         for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         // After the start nobody reads the output. So the server must drop further output instead of waiting for a
         // reader.

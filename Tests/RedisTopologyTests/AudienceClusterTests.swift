@@ -11,17 +11,17 @@ import Testing
 @Suite(.serialized, .ownThread) struct AudienceClusterTests {
     @Test func `The keys of a segment are in one slot, and segments are spread, for every digest`() {
         let app = Array("com.example.match".utf8)
-        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
+        var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         // Some digests have the bytes of `{` and `}`, which begin and end a hash tag.
         for digest: UInt64 in [0, .max, 0x7B7B_7B7B_7B7B_7B7B, 0x7D7D_7D7D_7D7D_7D7D, 0x007B_7D00_7D7B_0102] {
             var slots: Set<Int> = []
             for segment in 0..<MemberLocation.segmentCount {
                 let count = app.withUnsafeBytes { app in
-                    memory.withUnsafeMutableBytes {
+                    buffer.withUnsafeMutableBytes {
                         AudienceStoreKey.write(app: app, AudienceDigest(value: digest), segment: UInt8(segment), to: $0)
                     }
                 }
-                let tag = Array(memory[..<(count ?? 0)])
+                let tag = Array(buffer[..<(count ?? 0)])
                 let bounds: [UInt32] = [0, 1, 0x7B7D_7B7D, .max]
                 let keys =
                     [tag + [AudienceStoreKey.directoryLetter]]
@@ -39,38 +39,38 @@ import Testing
     }
 
     @Test func `Members join while every slot moves, and none is lost`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
         #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(2_000)
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
 
         var resharding = try Resharding(cluster)
         while resharding.step() {
-            if caller.waitingCount < 500 { caller.joinMore(100) }
+            if caller.waitingCallCount < 500 { caller.joinMore(100) }
             caller.step(waitMilliseconds: 0)
         }
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
         #expect(caller.joinedMembers.count > 6_000)
-        #expect(caller.repeatedFailures[.moved] ?? 0 > 0 && caller.repeatedFailures[.ask] ?? 0 > 0)
+        #expect(caller.repeatedFailureCounts[.moved] ?? 0 > 0 && caller.repeatedFailureCounts[.ask] ?? 0 > 0)
         #expect(
-            Set(caller.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]),
-            "\(caller.repeatedFailures)"
+            Set(caller.repeatedFailureCounts.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]),
+            "\(caller.repeatedFailureCounts)"
         )
         #expect(try caller.members() == caller.joinedMembers)
     }
 
     @Test func `A failover loses the last writes: members join again, and a range is claimed again`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(1_500)
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
         #expect(try caller.ask(.claim(range, claim: 1)).verdict == .progress)
         #expect(try caller.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
         try cluster.finishReplication()
@@ -82,7 +82,7 @@ import Testing
         cluster.replicas[index].suspend()
         cluster.primaries[index].command("CLIENT", "KILL", "TYPE", "replica")
         caller.joinMore(1_500)
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
         #expect(try caller.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try caller.ask(.checkpoint(range, claim: 2, text: [2])).verdict == .settled)
         let membersBeforeFailover = try caller.members()
@@ -103,12 +103,12 @@ import Testing
         #expect(try caller.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .claimedByAnother)
         // Joins the lost members again, as when their registrations are read again.
         caller.join(lostMembers)
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
         #expect(try caller.members() == membersBeforeFailover)
     }
 
     @Test func `Every slot moves between two calls: pages, claims and counts are unchanged`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         let caller = try AudienceCaller(configuration)
@@ -118,7 +118,7 @@ import Testing
         counts[.delivered] = 7
         #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(2_000)
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
         _ = try caller.ask(.claim(ranges[0], claim: 1))
         #expect(
             try caller.ask(.finishRange(ranges[1], version: version, counts, ResponseTimes())).unfinishedPartCount == 1
@@ -135,9 +135,9 @@ import Testing
         #expect(try caller.ask(.claim(ranges[0], claim: 2)).bytes == [5])
         let finishReply = try caller.ask(.finishRange(ranges[0], version: version, counts, ResponseTimes()))
         #expect(finishReply.totals?[.delivered] == 14)
-        #expect(caller.repeatedFailures[.moved] ?? 0 > 0)
+        #expect(caller.repeatedFailureCounts[.moved] ?? 0 > 0)
         caller.joinMore(500)
-        #expect(caller.runLoop { caller.waitingCount == 0 })
+        #expect(caller.runLoop { caller.waitingCallCount == 0 })
         #expect(try caller.members() == caller.joinedMembers)
     }
 }
@@ -151,7 +151,7 @@ private final class AudienceCaller: AudienceStoreHandler {
     private let configuration: RedisConfiguration
     private(set) lazy var store = AudienceStore(loop: loop, configuration: configuration, handler: self)
     private(set) var joinedMembers: Set<[UInt8]> = []
-    private(set) var repeatedFailures: [RedisError.Code: Int] = [:]
+    private(set) var repeatedFailureCounts: [RedisError.Code: Int] = [:]
     private var waitingCalls: [AudienceCall<[UInt8]>] = []
     private var callsInFlight: [UInt64: AudienceCall<[UInt8]>] = [:]
     private var lastReply: (tag: UInt64, reply: AudienceReply<[UInt8]>)?
@@ -167,7 +167,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         store.close()
     }
 
-    var waitingCount: Int { waitingCalls.count + callsInFlight.count }
+    var waitingCallCount: Int { waitingCalls.count + callsInFlight.count }
 
     func joinMore(_ count: Int) {
         for _ in 0..<count {
@@ -211,7 +211,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
         var members: Set<[UInt8]> = []
-        var memory = [UInt8](repeating: 0, count: Limits.identifierBytesMax)
+        var buffer = [UInt8](repeating: 0, count: Limits.identifierBytesMax)
         for segment in 0..<MemberLocation.segmentCount {
             let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
             for offset in stride(from: 0, to: directory.count, by: AudienceStoreKey.lowerBoundByteCount) {
@@ -223,8 +223,8 @@ private final class AudienceCaller: AudienceStoreHandler {
                     let page = try #require(MemberPage(bytes))
                     for reference in scratch[..<page.members(into: scratch).count] {
                         let member = try #require(page[reference])
-                        let count = memory.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
-                        members.insert(Array(memory[..<count]))
+                        let count = buffer.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
+                        members.insert(Array(buffer[..<count]))
                     }
                 }
             }
@@ -248,11 +248,11 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     /// - Parameter segment: nil for the slot of the audience's hash.
     static func slot(ofSegment segment: UInt8?) -> Int {
-        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
-        let count = memory.withUnsafeMutableBytes { memory in
-            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: memory) }
+        var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
+        let count = buffer.withUnsafeMutableBytes { buffer in
+            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
         }
-        return memory[..<(count ?? 0)].withUnsafeBytes { KeySlot.slot(of: $0) }
+        return buffer[..<(count ?? 0)].withUnsafeBytes { KeySlot.slot(of: $0) }
     }
 
     // MARK: - Entries and replies
@@ -286,7 +286,7 @@ private final class AudienceCaller: AudienceStoreHandler {
             preconditionFailure("a call that ended twice")
         }
         if error.isRetriable {
-            repeatedFailures[error.code, default: 0] += 1
+            repeatedFailureCounts[error.code, default: 0] += 1
             waitingCalls.append(call)
         } else {
             Issue.record("\(error)")

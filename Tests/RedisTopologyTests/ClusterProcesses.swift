@@ -9,8 +9,8 @@ import Testing
 final class ClusterProcesses {
     let primaries: [RedisServer]
     let replicas: [RedisServer]
-    /// Primaries without slots. A cluster has such servers when they were added, and no slots have been moved to them
-    /// yet.
+    /// Primaries without slots. A server is in this condition after it was added to a cluster, until slots are moved to
+    /// it.
     let emptyPrimaries: [RedisServer]
     private(set) var identifiers: [String] = []
 
@@ -18,8 +18,8 @@ final class ClusterProcesses {
     var url: String { "redis://" + primaries.map(\.location).joined(separator: ",") }
 
     init(
-        primaries primaryCount: Int,
-        emptyPrimaries emptyPrimaryCount: Int = 0,
+        primaryCount: Int,
+        emptyPrimaryCount: Int = 0,
         hasReplicas: Bool,
         _ arguments: [String] = []
     ) throws {

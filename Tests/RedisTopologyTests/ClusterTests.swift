@@ -26,7 +26,7 @@ import Testing
     private func sentCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `The client finds all slots from one server, and follows each slot that moves under load`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         // The first address has no server. If the client tries it first, it must then try the other one.
         let url = "redis://127.0.0.1:\(try Listener.findUnusedLoopbackPort()),\(cluster.primaries[1].location)"
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
@@ -36,14 +36,14 @@ import Testing
         caller.enqueue(activities, claim: firstClaim)
         #expect(caller.awaitAllReplies())
         #expect(sentCount(caller) == activities.count)
-        #expect(caller.repeatedFailures.isEmpty)
+        #expect(caller.repeatedFailureCounts.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
 
         caller.reset()
         var resharding = try Resharding(cluster)
         var position = 0
         while resharding.step() {
-            if caller.waitingCount < 2_000 {
+            if caller.waitingCallCount < 2_000 {
                 caller.enqueue((0..<500).map { (position + $0) % activities.count }, claim: secondClaim)
                 position += 500
             }
@@ -54,12 +54,12 @@ import Testing
         }
         #expect(caller.awaitAllReplies())
         // The first redirection tells the client the new owner of a slot, so only few calls are redirected.
-        #expect(caller.repeatedFailures[.moved] ?? 0 < caller.replyCount / 4)
+        #expect(caller.repeatedFailureCounts[.moved] ?? 0 < caller.replyCount / 4)
         #expect(caller.replyCount > 20_000)
         #expect(sentCount(caller) == 0, "a server has forgotten")
-        #expect(caller.repeatedFailures[.moved] ?? 0 > 0 && caller.repeatedFailures[.ask] ?? 0 > 0)
-        #expect(Set(caller.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain]))
-        #expect(caller.refusedFailures.isEmpty)
+        #expect(caller.repeatedFailureCounts[.moved] ?? 0 > 0 && caller.repeatedFailureCounts[.ask] ?? 0 > 0)
+        #expect(Set(caller.repeatedFailureCounts.keys).isSubset(of: [.moved, .ask, .tryAgain]))
+        #expect(caller.refusedFailureCounts.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
         // However many MOVED errors come, the client asks for the slots at most once a second.
         let lookUpCount = cluster.primaries.reduce(0) { $0 + Self.callCount(of: "cluster|slots", on: $1) }
@@ -75,7 +75,7 @@ import Testing
     @Test func `A primary is killed: the others continue, its replica replaces it, and it comes back as a replica`()
         throws
     {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: true)
         let caller = try makeCaller(cluster)
         #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
@@ -87,22 +87,24 @@ import Testing
         caller.enqueue(activities, claim: secondClaim)
         caller.step(waitMilliseconds: 0)
         cluster.primaries[0].kill()
-        let orphans = activities.filter { Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound }
-        let otherCount = activities.count - orphans.count
+        let activitiesOfKilledPrimary = activities.filter {
+            Self.slot($0) < ClusterProcesses.slots(of: 0, among: 3).upperBound
+        }
+        let otherActivityCount = activities.count - activitiesOfKilledPrimary.count
         var unavailableServerCount = 0
         let haveOthersReplied = caller.runLoop {
             unavailableServerCount = max(unavailableServerCount, caller.client.unavailableServerCount)
             // The other servers may reply before the client notices that the killed server's connection is
             // closed.
-            return caller.replyCount >= otherCount && unavailableServerCount > 0
+            return caller.replyCount >= otherActivityCount && unavailableServerCount > 0
         }
         #expect(haveOthersReplied && caller.client.isReady)
-        #expect(caller.waitingCount > 0, "the others waited for the replica")
+        #expect(caller.waitingCallCount > 0, "the others waited for the replica")
         #expect((1...2).contains(unavailableServerCount), "the primary, and its replica when it is being connected to")
         #expect(caller.awaitAllReplies())
         #expect(caller.runLoop { caller.client.unavailableServerCount == 0 })
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
-        #expect(caller.refusedFailures.isEmpty)
+        #expect(caller.refusedFailureCounts.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
 
         // The old primary starts again, as the replica of the server that replaced it.
@@ -111,11 +113,11 @@ import Testing
         caller.reset()
         caller.enqueue(activities, claim: secondClaim)
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == 0 && caller.repeatedFailures.isEmpty)
+        #expect(sentCount(caller) == 0 && caller.repeatedFailureCounts.isEmpty)
     }
 
     @Test func `A primary is frozen: its calls time out, and its replica replies to them`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: true)
         let caller = try makeCaller(cluster, deadlineMilliseconds: 1_000)
         #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
@@ -125,7 +127,7 @@ import Testing
         cluster.primaries[1].suspend()
         caller.enqueue(activities, claim: secondClaim)
         #expect(caller.awaitAllReplies())
-        #expect(caller.repeatedFailures[.deadline] ?? 0 > 0)
+        #expect(caller.repeatedFailureCounts[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
         // The frozen primary continues. Until it learns of the failover, it still acts as the primary, but the client
         // no longer asks it.
@@ -138,7 +140,7 @@ import Testing
     }
 
     @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls continue`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
         configuration.requiredReplicaCount = 1
@@ -146,7 +148,7 @@ import Testing
         #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim, isRegistration: true)
         #expect(caller.awaitAllReplies())
-        #expect(caller.verdicts.count == activities.count && caller.repeatedFailures.isEmpty)
+        #expect(caller.verdicts.count == activities.count && caller.repeatedFailureCounts.isEmpty)
         #expect(cluster.primaries.allSatisfy { Self.callCount(of: "wait", on: $0) > 0 })
 
         caller.reset()
@@ -159,14 +161,14 @@ import Testing
         let expectedReplyCount = activities.count - activitiesOfPrimary.count + starts.count
         #expect(
             caller.runLoop {
-                caller.replyCount >= expectedReplyCount && caller.repeatedFailures[.replicasMissing] ?? 0 > 0
+                caller.replyCount >= expectedReplyCount && caller.repeatedFailureCounts[.replicasMissing] ?? 0 > 0
             }
         )
         #expect(activitiesOfPrimary.allSatisfy { caller.verdicts[$0] == nil })
         cluster.replicas[1].resume()
         #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == activities.count + starts.count)
-        #expect(Set(caller.repeatedFailures.keys).isSubset(of: [.replicasMissing]))
+        #expect(Set(caller.repeatedFailureCounts.keys).isSubset(of: [.replicasMissing]))
     }
 
     private static func slot(_ activity: Int) -> Int {
@@ -174,8 +176,9 @@ import Testing
     }
 }
 
-/// Moves every slot to the next primary, 512 at a time. Between the steps of each move a test can make calls: while a
-/// slot moves, when some of its keys have moved, and while only the new owner knows that the move is complete.
+/// Moves every slot to the next primary, 512 slots at a time. Each move has five steps, and a test can make calls after
+/// each step: the move has begun, some keys have moved, all keys have moved, the new owner knows that the move is
+/// complete, all primaries know it.
 struct Resharding {
     private static let slotsPerStep = 512
 

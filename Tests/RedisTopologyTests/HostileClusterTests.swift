@@ -34,7 +34,7 @@ import Testing
         caller.enqueue(0..<10, claim: 1)
         #expect(caller.awaitAllReplies())
         #expect(caller.verdicts.count == 10 && caller.verdicts.values.allSatisfy { $0 == .duplicate })
-        #expect(caller.repeatedFailures[code] ?? 0 >= 1 && caller.refusedFailures.isEmpty)
+        #expect(caller.repeatedFailureCounts[code] ?? 0 >= 1 && caller.refusedFailureCounts.isEmpty)
     }
 
     @Test(arguments: [("WRONGTYPE Operation", RedisError.Code.foreignValue), ("MALFORMED value", .foreignValue)])
@@ -46,7 +46,10 @@ import Testing
         node.callReplies = ["-\(text)\r\n"]
         caller.enqueue(0..<10, claim: 1)
         #expect(caller.awaitAllReplies())
-        #expect(caller.verdicts.count == 9 && caller.refusedFailures == [code: 1] && caller.repeatedFailures.isEmpty)
+        #expect(
+            caller.verdicts.count == 9 && caller.refusedFailureCounts == [code: 1]
+                && caller.repeatedFailureCounts.isEmpty
+        )
     }
 
     @Test func `ASK sends one call to another server, and the next one to the slot's owner`() throws {
@@ -99,7 +102,7 @@ import Testing
         #expect(reason.contains("\(seed.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
     }
 
-    @Test func `ASK to a server that does not reply comes back to the owner`() throws {
+    @Test func `If the server that ASK names does not reply, the call goes back to the owner`() throws {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
@@ -109,7 +112,9 @@ import Testing
         #expect(caller.callAndAwaitReplies() && owner.callCount == 3 && owner.lookUpCount == 1)
     }
 
-    @Test func `MOVED to a server that does not reply is corrected by the next look-up of the slots`() throws {
+    @Test func `If the server that MOVED names does not reply, the next look-up of the slots corrects the owner`()
+        throws
+    {
         let loop = try EventLoop()
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
@@ -117,10 +122,10 @@ import Testing
         let slot = TopologyCaller.key(1) { KeySlot($0).slot }
         owner.callReplies = ["-MOVED \(slot) 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
         #expect(caller.callAndAwaitReplies(1))
-        #expect(caller.repeatedFailures[.moved] == 1 && owner.callCount == 3)
+        #expect(caller.repeatedFailureCounts[.moved] == 1 && owner.callCount == 3)
     }
 
-    @Test func `Two nodes that name each other are left when one of them learns the owner`() throws {
+    @Test func `A call that two nodes send to each other gets its reply when one of them accepts it`() throws {
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try makeCaller(loop, nodes[0])
@@ -129,7 +134,7 @@ import Testing
         nodes[0].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
         #expect(caller.callAndAwaitReplies(1))
-        #expect(caller.refusedFailures.isEmpty)
+        #expect(caller.refusedFailureCounts.isEmpty)
     }
 
     @Test func `The client skips a configured server that knows no slots`() throws {

@@ -15,18 +15,18 @@ import Testing
         let marks = try makeMarks("redis://\(server.location)")
         let primary = try #require(try marks.readMarks(["a", "b"]).first)
         #expect(primary.markTexts == [nil, nil])
-        #expect(marks.writeMarks([("a", "one")], to: primary, .replaceUnderFirstHashTag) == [false])
-        #expect(marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeUnderAllHashTags) == [true, true])
+        #expect(marks.writeMarks([("a", "one")], to: primary, .replaceFirstCopy) == [false])
+        #expect(marks.writeMarks([("a", "one"), ("b", "two")], to: primary, .writeAllCopies) == [true, true])
         #expect(try marks.readMarks(["b", "a", "c"]).first?.markTexts == ["two", "one", nil])
         // A mark belongs to one consumer group, so another group finds none.
-        let others = try PrimaryMarks(
+        let marksOfOtherGroup = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
             group: "another"
         )
-        #expect(try others.readMarks(["a"]).first?.markTexts == [nil])
-        #expect(marks.writeMarks([("a", "three")], to: primary, .replaceUnderAllHashTags) == [true])
+        #expect(try marksOfOtherGroup.readMarks(["a"]).first?.markTexts == [nil])
+        #expect(marks.writeMarks([("a", "three")], to: primary, .replaceExistingCopies) == [true])
         #expect(server.command("FLUSHALL") == ["OK"])
-        #expect(marks.writeMarks([("a", "four")], to: primary, .replaceUnderFirstHashTag) == [false])
+        #expect(marks.writeMarks([("a", "four")], to: primary, .replaceFirstCopy) == [false])
         #expect(try marks.readMarks(["a"]).first?.markTexts == [nil])
     }
 
@@ -42,23 +42,25 @@ import Testing
         #expect(try marks.readMarks([]).first?.server.runIdentifier != primaryBefore.server.runIdentifier)
     }
 
-    @Test func `A silent server is left out in time, before and after it was reached`() throws {
+    @Test func `A silent server is left out in time, with and without an earlier connection`() throws {
         let server = try RedisServer()
-        let (marks, others) = (try makeMarks("redis://\(server.location)"), try makeMarks("redis://\(server.location)"))
+        let (marks, unconnectedMarks) = (
+            try makeMarks("redis://\(server.location)"), try makeMarks("redis://\(server.location)")
+        )
         #expect(try marks.readMarks(["a"]).count == 1)
         server.suspend()
         defer { server.resume() }
         let startTime = ContinuousClock.now
         for _ in 0..<2 {
             #expect(try marks.readMarks(["a"]).isEmpty)
-            #expect(try others.readMarks(["a"]).isEmpty)
+            #expect(try unconnectedMarks.readMarks(["a"]).isEmpty)
         }
         #expect(ContinuousClock.now - startTime < .seconds(20))
         server.resume()
         #expect(try marks.readMarks(["a"]).count == 1)
     }
 
-    @Test func `A call ends with its task`() async throws {
+    @Test func `A call ends when its task is cancelled`() async throws {
         let server = try RedisServer()
         let url = "redis://\(server.location)"
         server.suspend()
@@ -75,13 +77,13 @@ import Testing
     }
 
     @Test func `Each primary of a cluster has its marks, and one that is emptied has none`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         let marks = try makeMarks(cluster.url, topology: .cluster)
         let primaries = try marks.readMarks(["a"])
         #expect(primaries.count == 3 && primaries.allSatisfy { $0.markTexts == [nil] && $0.hashTagIndices.count > 30 })
         #expect(primaries.map(\.hashTagIndices.count).reduce(0, +) == MarkHashTags.hashTagCount)
         for primary in primaries {
-            #expect(marks.writeMarks([("a", "one")], to: primary, .writeUnderAllHashTags) == [true])
+            #expect(marks.writeMarks([("a", "one")], to: primary, .writeAllCopies) == [true])
         }
         #expect(try marks.readMarks(["a"]).allSatisfy { $0.markTexts == ["one"] })
         let emptiedPrimary = try #require(cluster.primaries.first { $0.location == "\(primaries[1].location)" })
@@ -90,7 +92,7 @@ import Testing
         #expect(primariesAfter.filter { $0.markTexts == [nil] }.map(\.location) == [primaries[1].location])
     }
 
-    @Test func `Tags are spread evenly`() {
+    @Test func `The hash tags of marks are spread evenly over the slots`() {
         let slots = MarkHashTags.forCluster.tags.map(\.slot)
         #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.slotsPerHashTag == $0 })
     }

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func `A cluster is queried, also while a slot moves`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         let keys = (0..<300).map { "{app:activity-\($0)}" }
         for key in keys {
             let owner = (0..<3)
@@ -83,7 +83,7 @@ import Testing
 
     /// The move of the slot never ends, so nothing else would close the connection.
     @Test func `No connection stays open to a server without slots that ASK has named`() throws {
-        let cluster = try ClusterProcesses(primaries: 1, emptyPrimaries: 1, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 1, emptyPrimaryCount: 1, hasReplicas: false)
         let (owner, importer) = (cluster.primaries[0], cluster.emptyPrimaries[0])
         let key = "{app:one}"
         let slot = String(bytes(key).withUnsafeBytes { KeySlot.slot(of: $0) })
@@ -103,21 +103,21 @@ import Testing
     /// Each provider token has its own Redis key. All tokens are found before the slots of these keys move,
     /// and while they move.
     @Test func `Shared provider tokens are found in a cluster, also while slots move`() throws {
-        let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
+        let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.replyDeadlineMilliseconds = 20_000
-        let (one, other) = (
+        let (store, otherStore) = (
             try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
         let names = (0..<24).map { "TEAM/KEY\($0)" }
         for name in names {
-            #expect(try one.acquireLease(name, leaseMilliseconds: 600_000))
-            try one.writeToken(name, text: bytes(name), timeToLiveMilliseconds: 600_000)
+            #expect(try store.acquireLease(name, leaseMilliseconds: 600_000))
+            try store.writeToken(name, text: bytes(name), timeToLiveMilliseconds: 600_000)
         }
         #expect(cluster.primaries.allSatisfy { cluster.keyCount([$0]) > 0 })
         for name in names {
-            #expect(try other.readToken(name)?.text == bytes(name))
-            #expect(try !other.acquireLease(name, leaseMilliseconds: 600_000))
+            #expect(try otherStore.readToken(name)?.text == bytes(name))
+            #expect(try !otherStore.acquireLease(name, leaseMilliseconds: 600_000))
         }
         var resharding = try Resharding(cluster)
         var stepCount = 0
@@ -125,11 +125,11 @@ import Testing
             stepCount += 1
             guard stepCount % 16 == 0 else { continue }
             // A query about a moved slot may fail. A later one asks for the slots again and succeeds.
-            for name in names { try eventually(name) { (try? other.readToken(name)?.text) == bytes(name) } }
+            for name in names { try eventually(name) { (try? otherStore.readToken(name)?.text) == bytes(name) } }
         }
         for name in names {
-            try eventually(name) { (try? other.readToken(name)?.text) == bytes(name) }
-            #expect(try !other.acquireLease(name, leaseMilliseconds: 600_000))
+            try eventually(name) { (try? otherStore.readToken(name)?.text) == bytes(name) }
+            #expect(try !otherStore.acquireLease(name, leaseMilliseconds: 600_000))
         }
     }
 

@@ -106,7 +106,7 @@ import Testing
         caller.reset()
         #expect(
             caller.runLoop {
-                if caller.waitingCount < 500 {
+                if caller.waitingCallCount < 500 {
                     watched.move(to: previousPrimary)
                     caller.enqueue(activities, claim: 2)
                 }
@@ -114,7 +114,7 @@ import Testing
             }
         )
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == 0 && caller.refusedFailures.isEmpty)
+        #expect(sentCount(caller) == 0 && caller.refusedFailureCounts.isEmpty)
         #expect(watched.primary() === previousPrimary)
     }
 
@@ -124,22 +124,22 @@ import Testing
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", defaultPort: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
         configuration.replyDeadlineMilliseconds = 20_000
-        let (one, other) = (
+        let (store, otherStore) = (
             try ProviderTokenStore(configuration: configuration), try ProviderTokenStore(configuration: configuration)
         )
-        #expect(try one.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000))
-        #expect(try !other.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000))
-        try one.writeToken("TEAM/KEY", text: [0, 255], timeToLiveMilliseconds: 600_000)
-        #expect(try other.readToken("TEAM/KEY")?.text == [0, 255])
+        #expect(try store.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000))
+        #expect(try !otherStore.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000))
+        try store.writeToken("TEAM/KEY", text: [0, 255], timeToLiveMilliseconds: 600_000)
+        #expect(try otherStore.readToken("TEAM/KEY")?.text == [0, 255])
         // The replica has the token and the lease before its primary dies.
         try waitUntil([watched.servers[1]]) { $0.command("DBSIZE") == ["2"] }
         watched.servers[0].kill()
-        #expect(throws: RedisError.self) { try one.readToken("TEAM/KEY") }
+        #expect(throws: RedisError.self) { try store.readToken("TEAM/KEY") }
         try waitUntil([watched.servers[1]]) { $0.command("ROLE").first == "master" }
         // A call fails until the Sentinels name the new primary. Each further call asks the Sentinels again.
-        try eventually("the key") { (try? one.readToken("TEAM/KEY")?.text) == [0, 255] }
-        try eventually("the key") { (try? other.readToken("TEAM/KEY")?.text) == [0, 255] }
-        #expect(try !other.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000), "the lease has gone over as well")
+        try eventually("the key") { (try? store.readToken("TEAM/KEY")?.text) == [0, 255] }
+        try eventually("the key") { (try? otherStore.readToken("TEAM/KEY")?.text) == [0, 255] }
+        #expect(try !otherStore.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000), "the lease has gone over as well")
     }
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {

@@ -102,7 +102,7 @@ import Testing
         )
         caller.enqueue(0..<100, claim: 1)
         #expect(caller.awaitAllReplies())
-        #expect(caller.verdicts.count == 100 && caller.refusedFailures.isEmpty)
+        #expect(caller.verdicts.count == 100 && caller.refusedFailureCounts.isEmpty)
         let callerWithWrongPassword = try self.makeCaller(
             "rediss://causeway:hunter2@localhost:\(secure.port)",
             tls: secure.context(showsCertificate: true),
@@ -154,7 +154,7 @@ import Testing
         #expect(caller.awaitAllReplies())
         // All calls get their replies. Only the missing scripts may have delayed some of them.
         #expect(caller.verdicts.values.contains(.send))
-        #expect(caller.repeatedFailures.keys.allSatisfy { $0 == .noScript } && caller.refusedFailures.isEmpty)
+        #expect(caller.repeatedFailureCounts.keys.allSatisfy { $0 == .noScript } && caller.refusedFailureCounts.isEmpty)
         #expect(caller.client.isReady)
     }
 
@@ -182,9 +182,9 @@ import Testing
         caller.enqueue(0..<1_000, claim: 1)
         // The frozen server still accepts connections, but replies to nothing on them.
         #expect(caller.runLoop { caller.events == [.lost(.deadline), .lost(.deadline)] })
-        #expect(caller.repeatedFailures == [.deadline: 1_000])
+        #expect(caller.repeatedFailureCounts == [.deadline: 1_000])
         server.resume()
         #expect(caller.awaitAllReplies())
-        #expect(caller.verdicts.count == 1_000 && caller.refusedFailures.isEmpty)
+        #expect(caller.verdicts.count == 1_000 && caller.refusedFailureCounts.isEmpty)
     }
 }

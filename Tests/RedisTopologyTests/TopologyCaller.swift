@@ -30,10 +30,9 @@ final class TopologyCaller {
     /// The last verdict that a store's reply brought for each activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var replyCount = 0
-    /// The numbers of failures by code: `repeatedFailures` counts those after which the call is repeated, and
-    /// `refusedFailures` counts all other failures.
-    private(set) var repeatedFailures: [RedisError.Code: Int] = [:]
-    private(set) var refusedFailures: [RedisError.Code: Int] = [:]
+    /// The numbers of failures by code: of those after which the call is repeated, and of all others.
+    private(set) var repeatedFailureCounts: [RedisError.Code: Int] = [:]
+    private(set) var refusedFailureCounts: [RedisError.Code: Int] = [:]
     private var pendingCalls: [PendingCall] = []
     private var queueHead = 0
     private var callsInFlight: [UInt64: PendingCall] = [:]
@@ -67,7 +66,7 @@ final class TopologyCaller {
     }
 
     /// The number of calls that wait to be issued, or for their replies.
-    var waitingCount: Int { pendingCalls.count - queueHead + callsInFlight.count }
+    var waitingCallCount: Int { pendingCalls.count - queueHead + callsInFlight.count }
 
     func enqueue(_ activities: some Sequence<Int>, claim: UInt64, isRegistration: Bool = false) {
         pendingCalls += activities.map { PendingCall(activity: $0, claim: claim, isRegistration: isRegistration) }
@@ -76,7 +75,7 @@ final class TopologyCaller {
     func reset() {
         verdicts = [:]
         replyCount = 0
-        repeatedFailures = [:]
+        repeatedFailureCounts = [:]
         events = []
         reasons = []
     }
@@ -95,11 +94,11 @@ final class TopologyCaller {
     }
 
     /// Runs the loop until the condition holds. Returns false if it does not hold in time.
-    func runLoop(limitMilliseconds: Int64 = EventLoop.eventTimeoutMilliseconds, until condition: () -> Bool) -> Bool {
+    func runLoop(limitMilliseconds: Int64 = EventLoop.eventWaitMillisecondsMax, until condition: () -> Bool) -> Bool {
         loop.run(withinMilliseconds: limitMilliseconds, waitMilliseconds: 20, step: prepareIteration, until: condition)
     }
 
-    func awaitAllReplies() -> Bool { runLoop { waitingCount == 0 } }
+    func awaitAllReplies() -> Bool { runLoop { waitingCallCount == 0 } }
 
     /// Makes a call. Returns whether all calls get their replies in time.
     func callAndAwaitReplies(_ activity: Int = 999_999) -> Bool {
@@ -176,10 +175,10 @@ final class TopologyCaller {
             preconditionFailure("a call that ended twice")
         }
         if error.isRetriable {
-            repeatedFailures[error.code, default: 0] += 1
+            repeatedFailureCounts[error.code, default: 0] += 1
             pendingCalls.append(call)
         } else {
-            refusedFailures[error.code, default: 0] += 1
+            refusedFailureCounts[error.code, default: 0] += 1
         }
     }
 }

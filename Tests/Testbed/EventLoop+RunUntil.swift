@@ -2,16 +2,16 @@ import Reactor
 import Testing
 
 extension EventLoop {
-    /// The maximum time in milliseconds for an expected event. In a debug build on a busy machine, 10 MiB
-    /// through TLS or 100,000 pushes take long.
-    public static let eventTimeoutMilliseconds: Int64 = 300_000
+    /// The maximum time for which a test waits for an event. It is long, because 10 MiB through TLS or 100,000 pushes
+    /// take long in a debug build on a busy machine.
+    public static let eventWaitMillisecondsMax: Int64 = 300_000
 
     /// Runs the loop until the condition holds. Between events the loop waits in the kernel.
     ///
     /// - Parameter step: runs before each iteration.
     /// - Returns: false if the condition does not hold within the time limit.
     public func run(
-        withinMilliseconds limit: Int64 = eventTimeoutMilliseconds,
+        withinMilliseconds limit: Int64 = eventWaitMillisecondsMax,
         waitMilliseconds: Int32 = 100,
         step: () -> Void = {},
         until condition: () -> Bool

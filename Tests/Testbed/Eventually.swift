@@ -1,56 +1,56 @@
 import Foundation
 
-/// The maximum time of a test for an expected event. An event comes much sooner, even on the slowest machine.
-public let eventLimit: Duration = .seconds(180)
+/// The maximum time for which a test waits for an event. An event comes much sooner, even on the slowest machine.
+public let eventWaitMax: Duration = .seconds(180)
 
 /// An expected event did not come within its limit.
 public struct Timeout: Error, CustomStringConvertible {
-    public var what: String
+    public var awaitedEvent: String
 
-    public init(what: String) { self.what = what }
+    public init(awaiting awaitedEvent: String) { self.awaitedEvent = awaitedEvent }
 
-    public var description: String { "timed out waiting for \(what)" }
+    public var description: String { "timed out waiting for \(awaitedEvent)" }
 }
 
 /// Polls until the condition holds. Throws a ``Timeout`` after the limit.
 ///
-/// Use this only for states that announce no change, such as another process's keys in Redis, its metrics, its log or
-/// its signal mask. For everything else a test waits for the event.
+/// Use this only for changes that send no event to the test: in another process's keys in Redis, its metrics, its log
+/// or its signal mask. In all other cases, a test waits for the event.
 public func eventually(
-    _ what: @autoclosure () -> String,
-    within limit: Duration = eventLimit,
+    _ awaitedEvent: @autoclosure () -> String,
+    within limit: Duration = eventWaitMax,
     every interval: Duration = .milliseconds(20),
     until condition: () throws -> Bool
 ) throws {
-    try pollUntilPresent(what(), within: limit, every: interval) { try condition() ? () : nil }
+    try pollUntilPresent(awaitedEvent(), within: limit, every: interval) { try condition() ? () : nil }
 }
 
 /// Polls until the value is not nil, and returns it.
 @discardableResult
 public func pollUntilPresent<Value>(
-    _ what: @autoclosure () -> String,
-    within limit: Duration = eventLimit,
+    _ awaitedEvent: @autoclosure () -> String,
+    within limit: Duration = eventWaitMax,
     every interval: Duration = .milliseconds(20),
-    _ ask: () throws -> Value?
+    _ read: () throws -> Value?
 ) throws -> Value {
     let deadline = ContinuousClock.now + limit
     while true {
-        if let value = try ask() { return value }
-        guard ContinuousClock.now < deadline else { throw Timeout(what: what()) }
+        if let value = try read() { return value }
+        guard ContinuousClock.now < deadline else { throw Timeout(awaiting: awaitedEvent()) }
         Thread.sleep(forTimeInterval: interval / .seconds(1))
     }
 }
 
 /// Polls a condition that a task reads, such as the simulator's statistics. It blocks no thread.
 public func eventuallyInTask(
-    _ what: @autoclosure () -> String,
-    within limit: Duration = eventLimit,
+    _ awaitedEvent: @autoclosure () -> String,
+    within limit: Duration = eventWaitMax,
     every interval: Duration = .milliseconds(5),
     until condition: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + limit
     while try await !condition() {
-        guard ContinuousClock.now < deadline else { throw Timeout(what: what()) }
+        guard ContinuousClock.now < deadline else { throw Timeout(awaiting: awaitedEvent()) }
         try await Task.sleep(for: interval)
     }
 }

@@ -12,24 +12,25 @@ public final class RawHTTPClient: Sendable {
 
     private let descriptor: Int32
 
-    /// - Parameter receiveBytes: the size of the socket's receive buffer; a small one makes a slow reader.
-    public init(port: UInt16, receiveBytes: Int32? = nil) throws {
+    /// - Parameter receiveBufferBytes: the size of the socket's receive buffer; nil for the system's default. If it is
+    ///   small, the server soon has to wait for this client.
+    public init(port: UInt16, receiveBufferBytes: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var timeout = timeval(tv_sec: 120, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
-        if var receiveBytes {
-            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBytes, socklen_t(MemoryLayout<Int32>.size))
+        if var receiveBufferBytes {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBufferBytes, socklen_t(MemoryLayout<Int32>.size))
         }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        let result = withUnsafePointer(to: &address) { pointer in
+        let connectResult = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
-        guard result == 0 else { throw Failure() }
+        guard connectResult == 0 else { throw Failure() }
     }
 
     deinit { close(descriptor) }
@@ -37,12 +38,12 @@ public final class RawHTTPClient: Sendable {
     public func send(_ text: String) { send(Array(text.utf8)) }
 
     public func send(_ bytes: [UInt8]) {
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes[sent...]
+        var sentByteCount = 0
+        while sentByteCount < bytes.count {
+            let count = bytes[sentByteCount...]
                 .withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
             guard count > 0 else { return }
-            sent += count
+            sentByteCount += count
         }
     }
 
@@ -53,7 +54,7 @@ public final class RawHTTPClient: Sendable {
 
     public func get(_ path: String) throws -> Response { try sendAndRead("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n") }
 
-    /// Reads until the text has come, and returns all that was read. Throws if the connection closes first.
+    /// Reads until the text `end` has come, and returns all that was read. Throws if the connection closes first.
     public func read(until end: String) throws -> String {
         var bytes: [UInt8] = []
         while !bytes.suffix(end.utf8.count).elementsEqual(end.utf8) {
@@ -71,23 +72,23 @@ public final class RawHTTPClient: Sendable {
             let length = head.firstMatch(of: /Content-Length: ([0-9]+)/).flatMap({ Int($0.1) })
         else { throw Failure() }
         var body: [UInt8] = []
-        var part = [UInt8](repeating: 0, count: 4_096)
+        var buffer = [UInt8](repeating: 0, count: 4_096)
         while body.count < length {
-            let count = recv(descriptor, &part, min(part.count, length - body.count), 0)
+            let count = recv(descriptor, &buffer, min(buffer.count, length - body.count), 0)
             guard count > 0 else { throw Failure() }
-            body += part[..<count]
+            body += buffer[..<count]
         }
         return Response(status: status, head: head, body: String(decoding: body, as: UTF8.self))
     }
 
     /// Reads everything until the server closes the connection, or sends nothing for two minutes.
     public func readToEnd() -> String {
-        var all: [UInt8] = []
-        var part = [UInt8](repeating: 0, count: 65_536)
+        var received: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = recv(descriptor, &part, part.count, 0)
-            guard count > 0 else { return String(decoding: all, as: UTF8.self) }
-            all += part[..<count]
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count > 0 else { return String(decoding: received, as: UTF8.self) }
+            received += buffer[..<count]
         }
     }
 }

@@ -11,19 +11,19 @@ public enum SecretPatterns {
             findings.append("a provider token")
         }
         if text.contains("PRIVATE KEY") { findings.append("a private key") }
-        if hasLongHexadecimal(text) { findings.append("what looks like a device token") }
+        if hasLongHexadecimalRun(text) { findings.append("what looks like a device token") }
         return findings
     }
 
-    private static func hasLongHexadecimal(_ text: String) -> Bool {
-        var digits = 0
+    private static func hasLongHexadecimalRun(_ text: String) -> Bool {
+        var digitCount = 0
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
                 UInt8(ascii: "A")...UInt8(ascii: "F"):
-                digits += 1
-                if digits == tokenDigitsMin { return true }
-            default: digits = 0
+                digitCount += 1
+                if digitCount == tokenDigitsMin { return true }
+            default: digitCount = 0
             }
         }
         return false

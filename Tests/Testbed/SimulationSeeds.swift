@@ -2,38 +2,39 @@ import Foundation
 
 /// The seeds that a suite of simulations runs, as the environment sets them.
 ///
-/// `CAUSEWAY_SIMULATION_SEEDS` is the number of seeds of each kind, rounded up to whole test cases,
-/// `CAUSEWAY_SIMULATION_FIRST_SEED` the first one, `CAUSEWAY_SIMULATION_KIND` selects one kind, and
-/// `CAUSEWAY_SIMULATION_SEED` names the seed whose steps are printed.
+/// - `CAUSEWAY_SIMULATION_SEEDS`: the number of seeds of each kind. It is rounded up, so that each test case is full.
+/// - `CAUSEWAY_SIMULATION_FIRST_SEED`: the first seed.
+/// - `CAUSEWAY_SIMULATION_KIND`: the only kind that is run.
+/// - `CAUSEWAY_SIMULATION_SEED`: the seed whose steps are printed.
 public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Sendable>: Sendable {
-    public let seedsPerKind: Int
+    public let seedCountPerKind: Int
     public let firstSeed: UInt64
-    /// The number of seeds of one test case.
-    public let seedsPerChunk: Int
+    /// The number of seeds of one chunk. A chunk is one test case.
+    public let seedCountPerChunk: Int
     public let kinds: [Kind]
     /// The seed whose steps are printed; nil prints nothing.
     public let seedToTrace: UInt64?
 
     /// - Parameters:
-    ///   - standardCount: the number of seeds of each kind, if the environment does not set
+    ///   - defaultSeedCountPerKind: the number of seeds of each kind, if the environment does not set
     ///     `CAUSEWAY_SIMULATION_SEEDS`.
-    ///   - chunksMax: the number of test cases of a kind, approximately, if there are many seeds. With few seeds, a
-    ///     test case has 50 seeds, and there are fewer cases.
-    public init(standardCount: Int, chunksMax: Int = 200) {
+    ///   - chunksMax: the approximate maximum of test cases of a kind. A test case has at least 50 seeds, so with few
+    ///     seeds there are fewer test cases.
+    public init(defaultSeedCountPerKind: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
-        seedsPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
+        seedCountPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? defaultSeedCountPerKind
         firstSeed = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
-        seedsPerChunk = max(50, seedsPerKind / chunksMax)
+        seedCountPerChunk = max(50, seedCountPerKind / chunksMax)
         let kind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Kind(rawValue: $0) }
         kinds = kind.map { [$0] } ?? Array(Kind.allCases)
         seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
     }
 
-    public var chunks: Range<Int> { 0..<(seedsPerKind + seedsPerChunk - 1) / seedsPerChunk }
+    public var chunks: Range<Int> { 0..<(seedCountPerKind + seedCountPerChunk - 1) / seedCountPerChunk }
 
     public func seeds(ofChunk chunk: Int) -> Range<UInt64> {
-        let start = firstSeed + UInt64(chunk * seedsPerChunk)
-        return start..<start + UInt64(seedsPerChunk)
+        let start = firstSeed + UInt64(chunk * seedCountPerChunk)
+        return start..<start + UInt64(seedCountPerChunk)
     }
 
     /// Returns the message for a seed that violates invariants; nil without violations.

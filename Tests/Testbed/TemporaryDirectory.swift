@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// A directory for a test's files. It is deleted when this object is released. Its name is short, because the path of a
-/// Unix socket has at most 107 bytes.
+/// A directory for a test's files. It is deleted when this object is released. Its path is short, because a Unix socket
+/// in it needs a path of at most 107 bytes.
 public final class TemporaryDirectory: Sendable {
     public let path: String
 

@@ -70,7 +70,7 @@ struct HeaderDecoder: ~Copyable {
         ConnectionFault(.compressionError, detail)
     }
 
-    // MARK: - Representations
+    // MARK: - Representations of header fields
 
     private mutating func readLiteral(
         _ rest: inout UnsafeRawBufferPointer,
@@ -123,7 +123,7 @@ struct HeaderDecoder: ~Copyable {
         return UnsafeRawBufferPointer(rebasing: huffmanOutput[..<count])
     }
 
-    // MARK: - Tables
+    // MARK: - Static and dynamic table
 
     private func field(at index: Int) throws(ConnectionFault) -> HeaderField {
         if let field = staticHeaders[index] { return field }

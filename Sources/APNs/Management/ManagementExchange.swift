@@ -141,7 +141,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
 
     func descriptorReady(_ events: Interest) { fail("the caller does not wait for the response any longer") }
 
-    // MARK: - The stream
+    // MARK: - Events of the TLS stream
 
     func streamConnected(_ stream: Stream) {
         guard stream.negotiatedProtocol == "h2" else { return fail("\(endpoint.authority) does not speak HTTP/2") }
@@ -179,7 +179,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
-    // MARK: - Frames
+    // MARK: - Reading and writing frames
 
     private func handle(_ frame: Frame) throws(ConnectionFault) {
         switch frame.type {

@@ -55,7 +55,8 @@ public struct EffectCounts: Sendable, Equatable {
     public var total: Int { counts.reduce(0, +) }
 }
 
-enum ActivityState: Equatable {
+/// What a simulated phone shows of an activity.
+enum SimulatedActivityState: Equatable {
     /// The activity is on the Lock Screen and takes updates. It becomes `ended` by an `end` push or at an age
     /// of 8 h. It becomes `gone` when the user dismisses it or removes its app, or by an `end` push whose
     /// dismissal date has passed.
@@ -116,7 +117,7 @@ struct Activity {
     let audiences: [String]
     let startedAtMilliseconds: Int64
 
-    var state = ActivityState.active
+    var state = SimulatedActivityState.active
     /// The newest update token, which may be invalid by now. Nil for an activity on a channel, or if the simulator had
     /// no token left.
     var tokenIndex: Int?

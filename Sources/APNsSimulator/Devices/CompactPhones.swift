@@ -110,7 +110,7 @@ struct CompactPhones {
         crowdKeys.append(crowd.definition.key)
     }
 
-    // MARK: - Tokens
+    // MARK: - Finding a phone by its token
 
     /// Returns the owner of a token; nil if no crowd has it.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
@@ -123,7 +123,7 @@ struct CompactPhones {
         return (crowd, owner.number, owner.generation)
     }
 
-    // MARK: - Bodies
+    // MARK: - Reading the bodies of pushes
 
     /// Decodes a push's body, or takes the result from the cache. Returns nil if phones cannot decode the
     /// body.

@@ -17,7 +17,7 @@ extension DeviceModel {
         appIndex: Int,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         guard apps[appIndex].mayBroadcast else { return .featureNotEnabled }
         guard let index = channels.find(broadcast.channel, appIndex: appIndex) else {
             return .channelNotRegistered
@@ -141,7 +141,7 @@ extension DeviceModel {
         appIndex: Int,
         storesNewestMessage: Bool,
         nowMilliseconds: Int64
-    ) -> (reason: Reason, identifier: String) {
+    ) -> (reason: SimulatedReason, identifier: String) {
         guard apps[appIndex].mayBroadcast else { return (.featureNotEnabled, "") }
         guard channels.openChannelCount(appIndex: appIndex) < channelRules.channelsPerAppMax,
             let index = channels.create(

@@ -76,7 +76,7 @@ extension DeviceModel {
         return crowd
     }
 
-    // MARK: - Pushes
+    // MARK: - Pushes to a crowd
 
     /// `checkToken` returns a `token`. For a compact phone, the `token` has this bit, and in the bits below the numbers
     /// of the crowd and of the phone. For other phones, it is an index in `TokenTable`, or -1 for an unknown token.
@@ -160,7 +160,7 @@ extension DeviceModel {
         return .ended
     }
 
-    // MARK: - Queries
+    // MARK: - Queries about a crowd
 
     /// Writes sums over the phones of a crowd as one JSON object: what they show and what they have received.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {

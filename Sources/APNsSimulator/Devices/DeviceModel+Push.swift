@@ -1,7 +1,7 @@
 /// The result of the check of a push's topic and device token. `success` means that APNs accepts both; any other
 /// reason is the reason of APNs' response.
 struct TokenCheckResult {
-    var reason: Reason
+    var reason: SimulatedReason
     /// For a 410: when the token became invalid, UNIX milliseconds.
     var tokenRetiredAtMilliseconds: Int64 = 0
 }
@@ -32,7 +32,7 @@ extension DeviceModel {
         return (TokenCheckResult(reason: .success), index)
     }
 
-    private func graceMilliseconds(_ reason: Reason) -> Int64 {
+    private func graceMilliseconds(_ reason: SimulatedReason) -> Int64 {
         reason == .expiredToken ? rules.endedTokenGraceMilliseconds : 0
     }
 

@@ -352,7 +352,7 @@ extension Activity {
     }
 }
 
-extension ActivityState {
+extension SimulatedActivityState {
     var name: String {
         switch self {
         case .active: "active"

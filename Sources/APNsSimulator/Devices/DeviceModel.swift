@@ -188,7 +188,7 @@ public struct DeviceModel: ~Copyable {
 
     /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
     /// for the token: at once, or for the reason `expiredToken` after the grace time (`DeviceRules`).
-    mutating func retireToken(of activity: Int, as reason: Reason) {
+    mutating func retireToken(of activity: Int, as reason: SimulatedReason) {
         guard let token = activities[activity].tokenIndex,
             let endedAtMilliseconds = activities[activity].endedAtMilliseconds
         else {

@@ -21,7 +21,7 @@ struct TokenTable {
         case live
         /// APNs responds with 410, this reason and the time (UNIX milliseconds) when the token became invalid. For
         /// `expiredToken`, it does so only after the grace time of ``DeviceRules``.
-        case retired(Reason, atMilliseconds: Int64)
+        case retired(SimulatedReason, atMilliseconds: Int64)
         /// APNs responds with 200 and no phone gets the push. Apple's APNs does this with replaced tokens, sometimes
         /// for weeks.
         case void

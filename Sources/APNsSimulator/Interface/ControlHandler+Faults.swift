@@ -1,22 +1,20 @@
 /// Endpoints that read and set ``Faults``, and that send a GOAWAY, cut connections or leave them half open.
 extension ControlHandler {
-    func getFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
-        let faults = try await simulator.faults(ofManagement: isOfManagement)
+    func getFaults(of service: SimulatedService = .push) async throws(SimulatorError) -> [UInt8] {
+        let faults = try await simulator.faults(of: service)
         return Self.jsonObject { faults.write(to: &$0) }
     }
 
     /// Replaces all faults of one service. A field that the request does not name gets its default: no fault.
-    func putFaults(_ call: ControlCall, ofManagement isOfManagement: Bool = false) async throws(SimulatorError)
-        -> [UInt8]
-    {
+    func putFaults(_ call: ControlCall, of service: SimulatedService = .push) async throws(SimulatorError) -> [UInt8] {
         let faults = try call.readBody { tape throws(SimulatorError) in try Faults(tape) }
-        try await simulator.setFaults(faults, ofManagement: isOfManagement)
-        return try await getFaults(ofManagement: isOfManagement)
+        try await simulator.setFaults(faults, of: service)
+        return try await getFaults(of: service)
     }
 
-    func clearFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
-        try await simulator.setFaults(Faults(), ofManagement: isOfManagement)
-        return try await getFaults(ofManagement: isOfManagement)
+    func clearFaults(of service: SimulatedService = .push) async throws(SimulatorError) -> [UInt8] {
+        try await simulator.setFaults(Faults(), of: service)
+        return try await getFaults(of: service)
     }
 
     func sendGoAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -116,7 +114,7 @@ extension Faults {
         guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
         try tape.forEachMember(of: list) { (key, value) throws(SimulatorError) in
             let text = tape.string(key)
-            guard let reason = Reason.allCases.first(where: { $0 != .success && $0.text == text }) else {
+            guard let reason = SimulatedReason.allCases.first(where: { $0 != .success && $0.text == text }) else {
                 throw SimulatorError(.invalidRequest, "reasonShares: APNs has no reason \(text)")
             }
             guard let share = tape.double(value) else {
@@ -135,7 +133,7 @@ extension Faults {
         writer.member(
             "reasonShares",
             object: { writer in
-                for reason in Reason.allCases {
+                for reason in SimulatedReason.allCases {
                     if let share = reasonShares[reason] { writer.member(reason.text, share) }
                 }
             }

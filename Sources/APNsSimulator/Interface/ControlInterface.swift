@@ -211,9 +211,9 @@ struct ControlHandler: Sendable {
         case ("POST", "/channels"): try await createChannel(call)
         case ("POST", "/channels/delete"): try await deleteChannel(call)
         case ("POST", "/broadcasts"): try await setBroadcastCapability(call)
-        case ("GET", "/management/faults"): try await getFaults(ofManagement: true)
-        case ("PUT", "/management/faults"): try await putFaults(call, ofManagement: true)
-        case ("DELETE", "/management/faults"): try await clearFaults(ofManagement: true)
+        case ("GET", "/management/faults"): try await getFaults(of: .management)
+        case ("PUT", "/management/faults"): try await putFaults(call, of: .management)
+        case ("DELETE", "/management/faults"): try await clearFaults(of: .management)
         default: throw SimulatorError(.notFound, "no such endpoint: \(call.method) \(call.path)")
         }
     }

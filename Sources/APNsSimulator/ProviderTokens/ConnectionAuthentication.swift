@@ -54,7 +54,7 @@ struct ConnectionAuthentication: ~Copyable {
         keys: [VerifyingKey],
         environment: Environment,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         if case .expired = phase { return .expiredProviderToken }
         guard let token = Self.bearerToken(authorization) else { return .invalidProviderToken }
         if case .bound(let boundToken, _) = phase,
@@ -76,7 +76,7 @@ struct ConnectionAuthentication: ~Copyable {
         to verifiedToken: ProviderToken,
         _ bytes: UnsafeRawBufferPointer,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         if case .bound(let boundToken, let since) = phase {
             guard verifiedToken.keyIndex == boundToken.keyIndex else { return .unrelatedKeyIdInToken }
             guard nowMilliseconds - since >= Self.tokenChangeIntervalMillisecondsMin else {
@@ -91,7 +91,7 @@ struct ConnectionAuthentication: ~Copyable {
         return .success
     }
 
-    private mutating func expireIfTooOld(_ token: ProviderToken, nowMilliseconds: Int64) -> Reason {
+    private mutating func expireIfTooOld(_ token: ProviderToken, nowMilliseconds: Int64) -> SimulatedReason {
         let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAtSeconds)
         guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
         guard ageSeconds <= ProviderToken.ageSecondsMax else {

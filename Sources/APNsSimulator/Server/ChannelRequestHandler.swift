@@ -2,7 +2,7 @@
 /// other headers, body, app, channel. Apple does not document which fault is reported if a request has several.
 enum ChannelRequestHandler {
     /// Makes all checks of a broadcast that do not need the device model.
-    static func validateBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
+    static func validateBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> SimulatedReason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
         let commonReason = validateCommonFields(head)
@@ -19,7 +19,9 @@ enum ChannelRequestHandler {
     }
 
     /// Makes all checks of a request to the management service that do not need the device model.
-    static func validateManagementRequest(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
+    static func validateManagementRequest(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape)
+        -> SimulatedReason
+    {
         let head = slot.pointee.head
         switch (head.path, head.method) {
         case (.channelList, .get), (.channels, .get), (.channels, .post), (.channels, .delete): break
@@ -36,7 +38,7 @@ enum ChannelRequestHandler {
         return validateCreation(tape)
     }
 
-    private static func validateCommonFields(_ head: RequestHead) -> Reason {
+    private static func validateCommonFields(_ head: RequestHead) -> SimulatedReason {
         // For channels, Apple lists no `DuplicateHeaders`, so use the general reason.
         if head.hasDuplicateField { return .badRequestParams }
         switch head.authorizationReason {
@@ -48,12 +50,12 @@ enum ChannelRequestHandler {
         return head.isIdentifierValid ? .success : .badMessageId
     }
 
-    private static func validateChannel(_ head: RequestHead) -> Reason {
+    private static func validateChannel(_ head: RequestHead) -> SimulatedReason {
         guard head.seenFields.contains(.channel) else { return .missingChannelId }
         return head.isChannelValid ? .success : .badChannelId
     }
 
-    private static func validateCreation(_ tape: borrowing JSONTape) -> Reason {
+    private static func validateCreation(_ tape: borrowing JSONTape) -> SimulatedReason {
         guard let policy = tape.member("message-storage-policy", of: 0) else { return .missingChannelQueueSize }
         guard let number = tape.integer(policy), number == 0 || number == 1 else { return .badRequestParams }
         guard let type = tape.member("push-type", of: 0) else { return .missingPushType }
@@ -98,7 +100,7 @@ enum ChannelRequestHandler {
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
             return .topicDisallowed
         }
@@ -125,7 +127,7 @@ enum ChannelRequestHandler {
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
             return .topicDisallowed
         }
@@ -163,7 +165,7 @@ enum ChannelRequestHandler {
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         guard isObject(body(slot), tape: &tape), let policy = tape.member("message-storage-policy", of: 0) else {
             return .badRequestPayload
         }

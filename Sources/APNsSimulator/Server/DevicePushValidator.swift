@@ -7,13 +7,13 @@ enum DevicePushValidator {
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
     /// Makes all checks that do not need the device model.
-    static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
+    static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedReason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }
         switch head.path {
         case .unknown, .broadcast, .channels, .channelList: return .badPath
-        case .deviceTokenMissing: return .missingDeviceToken
-        case .device, .deviceTokenMalformed: break
+        case .deviceWithoutToken: return .missingDeviceToken
+        case .device, .deviceWithMalformedToken: break
         }
         if head.hasDuplicateField { return .duplicateHeaders }
         guard head.authorizationReason == .success else { return head.authorizationReason }

@@ -15,7 +15,7 @@ public struct Faults: Sendable, Equatable {
     public var tooManyRequestsShare = 0.0
     /// For each reason in this dictionary, the share of requests that get it, even if the token and the
     /// key are valid. Their pushes reach no phone.
-    public var reasonShares: [Reason: Double] = [:]
+    public var reasonShares: [SimulatedReason: Double] = [:]
     /// The share of requests that get a 400 with a reason that is in no table of Apple's. Their pushes reach no
     /// phone.
     public var unknownReasonShare = 0.0
@@ -135,7 +135,7 @@ enum UndocumentedResponse {
     case notJSON
 
     /// The documented reason from which the response takes its HTTP status.
-    var reason: Reason {
+    var reason: SimulatedReason {
         switch self {
         case .unknownReason: .badTopic
         case .notJSON: .serviceUnavailable
@@ -162,7 +162,7 @@ enum UndocumentedResponse {
 enum RequestHandling {
     case processed
     case late
-    case rejected(Reason)
+    case rejected(SimulatedReason)
     case undocumented(UndocumentedResponse)
     case refused
     case reset
@@ -208,7 +208,7 @@ struct FaultSampler {
             (faults.unknownReasonShare, .undocumented(.unknownReason)), (faults.notJSONShare, .undocumented(.notJSON)),
             (faults.lateShare, .late),
         ]
-        for reason in Reason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
+        for reason in SimulatedReason.allCases { shares.append((faults.reasonShares[reason] ?? 0, .rejected(reason))) }
         var thresholds: [(upTo: UInt64, handling: RequestHandling)] = []
         var sum = 0.0
         for (share, handling) in shares where share > 0 {
@@ -228,6 +228,7 @@ struct FaultSampler {
         return .processed
     }
 
+    /// Decides at random whether a response begins with the status 103 (early hints). Returns whether it does.
     func sampleEarlyHints(_ random: inout SplitMix64) -> Bool {
         informationalThreshold > 0 && random.next() >> 32 < informationalThreshold
     }

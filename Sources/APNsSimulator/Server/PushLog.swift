@@ -17,7 +17,8 @@ final class PushLogFile: Sendable {
         descriptor = openedDescriptor
     }
 
-    /// Sets the mode of a file that existed before. A pipe or device, such as `/dev/stdout`, keeps its own.
+    /// Sets the mode of a file that existed before. Returns false and sets `errno` if this fails. A pipe or device,
+    /// such as `/dev/stdout`, keeps its own mode.
     private static func restrictAccessToOwner(_ file: Int32) -> Bool {
         var status = stat()
         guard fstat(file, &status) == 0 else { return false }
@@ -183,7 +184,7 @@ struct PushOutcome {
     /// The effect of an accepted push to a device; nil: the push was not accepted, or is a broadcast.
     var effect: PushEffect?
 
-    init(_ reason: Reason, effect: PushEffect? = nil) {
+    init(_ reason: SimulatedReason, effect: PushEffect? = nil) {
         status = reason.status
         self.reason = reason.text
         self.effect = effect

@@ -20,9 +20,11 @@ struct RequestHead {
     enum Path: UInt8 {
         /// The path is none of Apple's paths.
         case unknown
-        case deviceTokenMissing
+        /// The path of a push to a device, but without a token: `/3/device/` or `/3/device`.
+        case deviceWithoutToken
         /// The token in the path is not an even number of hexadecimal digits, or is far too long.
-        case deviceTokenMalformed
+        case deviceWithMalformedToken
+        /// Sends a push to a device: `/3/device/<token>`.
         case device
         /// Sends a broadcast: `/4/broadcasts/apps/<bundle id>`.
         case broadcast
@@ -43,7 +45,7 @@ struct RequestHead {
     var hasDuplicateField = false
     var method = Method.other
     var path = Path.unknown
-    var authorizationReason = Reason.missingProviderToken
+    var authorizationReason = SimulatedReason.missingProviderToken
     var hasLiveActivityPushType = false
     var isPriorityValid = true
     var isExpirationValid = true
@@ -65,10 +67,8 @@ struct RequestHead {
     /// Whether the request sends to a channel or manages channels.
     var concernsChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
 
-    /// Checks and stores one header field. Leaves `authorization` to the caller, because its check needs the
-    /// connection.
-    ///
-    /// - Returns: true for the first `authorization` field.
+    /// Checks and stores one header field. Returns whether it is the first `authorization` field: the caller checks
+    /// that field, because the check needs the connection.
     mutating func addField(
         name: UnsafeRawBufferPointer,
         value: UnsafeRawBufferPointer,
@@ -112,6 +112,7 @@ struct RequestHead {
         return false
     }
 
+    /// Notes that the request has this field. Returns whether this is the first field with its name.
     private mutating func recordIfFirst(_ field: FieldSet) -> Bool {
         guard seenFields.insert(field).inserted else {
             hasDuplicateField = true
@@ -159,14 +160,14 @@ struct RequestHead {
         let prefix: StaticString = "/3/device/"
         let length = prefix.utf8CodeUnitCount
         if isEqual(value, "/3/device") || isEqual(value, prefix) {
-            path = .deviceTokenMissing
+            path = .deviceWithoutToken
             return
         }
         guard value.count > length, isEqual(UnsafeRawBufferPointer(rebasing: value[..<length]), prefix) else {
             return setChannelPath(value, memory: memory)
         }
         let digits = UnsafeRawBufferPointer(rebasing: value[length...])
-        path = .deviceTokenMalformed
+        path = .deviceWithMalformedToken
         guard digits.count % 2 == 0, digits.count / 2 <= RequestMemory.token.count else { return }
         let token = memory[RequestMemory.token]
         let isHexadecimal = hexDigitValues.withUnsafeBufferPointer { values in

@@ -12,7 +12,7 @@ struct RequestSlot {
     var connection: Unmanaged<ServerConnection>?
     var responseBytes = 0
     var responseBytesSent = 0
-    var reason = Reason.success
+    var reason = SimulatedReason.success
     /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted
     /// one, else 200.
     var successStatus = SuccessStatus.ok

@@ -23,7 +23,7 @@ final class ResponseFields {
     init() {
         fields.initialize(repeating: nghttp2_nv(), count: Self.fieldsMax)
         let name = Self.bytes(":status")
-        statusFields = Reason.allCases.map { reason in
+        statusFields = SimulatedReason.allCases.map { reason in
             Self.field(name, Self.bytes(Self.statusText(reason.status)), isIndexed: true)
         }
         successStatusFields = SuccessStatus.allCases.map { status in
@@ -37,7 +37,7 @@ final class ResponseFields {
 
     /// Returns the fields of the response to a device push, valid until the next call.
     func makeFields(
-        _ reason: Reason,
+        _ reason: SimulatedReason,
         identifier: UnsafeRawBufferPointer,
         uniqueIdentifier: UnsafeRawBufferPointer?
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
@@ -50,7 +50,7 @@ final class ResponseFields {
 
     /// Returns the fields of a response about a broadcast or a channel, valid until the next call.
     func makeFields(
-        _ reason: Reason,
+        _ reason: SimulatedReason,
         _ status: SuccessStatus,
         requestIdentifier: UnsafeRawBufferPointer,
         channel: UnsafeRawBufferPointer
@@ -110,7 +110,7 @@ final class ResponseFields {
 }
 
 /// The start of the body for every reason: `{"reason":"…"`. `writeResponseBody` completes it.
-let responseBodyStarts: [[UInt8]] = Reason.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
+let responseBodyStarts: [[UInt8]] = SimulatedReason.allCases.map { Array("{\"reason\":\"\($0.text)\"".utf8) }
 
 /// The start of the body for `ServiceUnavailable` about broadcasts and channels. Apple's page on these writes
 /// the reason as two words.

@@ -4,7 +4,7 @@ extension ServerConnection {
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
         nowMilliseconds: Int64
-    ) -> Reason {
+    ) -> SimulatedReason {
         let isBroadcast = slot.pointee.head.path == .broadcast
         let reason = server.setup.sharedModel.withModel { model in
             isBroadcast

@@ -3,9 +3,9 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Decides whether a complete request is processed. If so, notes its stream in `lastProcessedStream` and returns
-    /// true. The request stays unprocessed if its connection is about to be cut, or if a GOAWAY that is sent or planned
-    /// excludes its stream.
+    /// Returns whether a complete request is processed. If it is, its stream is noted in `lastProcessedStream`. The
+    /// request stays unprocessed if its connection is about to be cut, or if a GOAWAY that is sent or planned excludes
+    /// its stream.
     func beginProcessing(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = server.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier

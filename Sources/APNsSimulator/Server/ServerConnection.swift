@@ -11,13 +11,11 @@ import Reactor
 /// - `closed`: the request slots, the nghttp2 session and the socket are released. `closed` follows after the last
 ///   response of `draining`. It also follows in every phase if the connection fails, ends or is cut.
 final class ServerConnection {
-    enum Phase {
-        case handshaking, serving, draining, closed
-    }
+    enum Phase { case handshaking, serving, draining, closed }
 
     /// Always valid, because the loop closes its connections before it is freed (`shutDown`).
     unowned let server: ServerLoop
-    let service: Service
+    let service: SimulatedService
     var phase = Phase.handshaking
     var stream: Stream?
     var session: OpaquePointer?
@@ -44,7 +42,7 @@ final class ServerConnection {
     var pendingGoAway: GoAway?
     var goAwayTimer = TimerIdentifier.none
 
-    init?(_ descriptor: Int32, service: Service, server: ServerLoop) {
+    init?(_ descriptor: Int32, service: SimulatedService, server: ServerLoop) {
         self.server = server
         self.service = service
         stream = Stream(accepted: descriptor, loop: server.loop, handler: self, tls: server.setup.tls)
@@ -56,7 +54,7 @@ final class ServerConnection {
 
     var faults: Faults { server.faults(of: service) }
 
-    // MARK: - Requests
+    // MARK: - Requests and their responses
 
     func beginRequest(streamIdentifier: Int32) -> UnsafeMutablePointer<RequestSlot>? {
         guard let slot = server.slab.allocate() else { return nil }
@@ -111,7 +109,7 @@ final class ServerConnection {
         applyConnectionFaults()
     }
 
-    private func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> Reason {
+    private func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedReason {
         if service == .management { return ChannelRequestHandler.validateManagementRequest(slot, tape: &server.tape) }
         guard slot.pointee.head.path == .broadcast else { return DevicePushValidator.validate(slot) }
         return ChannelRequestHandler.validateBroadcast(slot, tape: &server.tape)
@@ -162,7 +160,9 @@ final class ServerConnection {
     /// Carries out a valid request. A broadcast, or another request about channels, goes to `processChannelRequest`.
     /// For a push to a device, checks the device token and the topic as APNs does. Delivers an accepted push to the
     /// phone.
-    private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
+    private func processRequest(_ slot: UnsafeMutablePointer<RequestSlot>) -> (
+        reason: SimulatedReason, effect: PushEffect?
+    ) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
         let nowMilliseconds = server.simulatedMilliseconds
         let team = server.setup.keys[key].teamIdentifier
@@ -205,7 +205,7 @@ final class ServerConnection {
     /// - Parameter latencyMilliseconds: nil: a random latency within the configured range.
     private func respond(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        _ reason: Reason,
+        _ reason: SimulatedReason,
         afterMilliseconds latencyMilliseconds: Int64? = nil
     ) {
         slot.pointee.reason = reason
@@ -292,7 +292,7 @@ final class ServerConnection {
         )
     }
 
-    // MARK: - The connection
+    // MARK: - The session and the stream
 
     /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed. The value is low while the connection has no
     /// valid provider token. The next `send` writes the frame.
@@ -383,6 +383,7 @@ extension ServerConnection: StreamHandler {
         close()
     }
 
+    /// Creates the session of nghttp2. Returns whether there was memory for it.
     private func openSession() -> Bool {
         guard let callbacks = makeSessionCallbacks() else { return false }
         defer { nghttp2_session_callbacks_del(callbacks) }

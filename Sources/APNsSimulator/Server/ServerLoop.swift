@@ -61,14 +61,6 @@ final class Mailbox: Sendable {
     }
 }
 
-/// The Apple service that a connection is for. Each service has its own port and its own faults.
-enum Service: Sendable {
-    /// The service that takes device pushes and broadcasts.
-    case push
-    /// The service that manages channels.
-    case management
-}
-
 /// One thread of the simulator. It serves both of Apple's services (pushes, and the management of channels), and owns
 /// its connections, their requests in flight and the delayed responses.
 final class ServerLoop {
@@ -115,31 +107,33 @@ final class ServerLoop {
     /// The time of the simulated world, UNIX milliseconds.
     var simulatedMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
-    func faults(of service: Service) -> Faults {
+    func faults(of service: SimulatedService) -> Faults {
         service == .push ? faultSampler.faults : managementFaultSampler.faults
     }
 
-    func connectionFaults(of service: Service) -> ConnectionFaults {
+    func connectionFaults(of service: SimulatedService) -> ConnectionFaults {
         service == .push ? faultSampler.connectionFaults : managementFaultSampler.connectionFaults
     }
 
-    func sampleHandling(_ service: Service) -> RequestHandling {
+    func sampleHandling(_ service: SimulatedService) -> RequestHandling {
         service == .push ? faultSampler.sampleHandling(&random) : managementFaultSampler.sampleHandling(&random)
     }
 
-    func sampleLatencyMilliseconds(_ service: Service) -> Int64 {
+    func sampleLatencyMilliseconds(_ service: SimulatedService) -> Int64 {
         service == .push
             ? faultSampler.sampleLatencyMilliseconds(&random)
             : managementFaultSampler.sampleLatencyMilliseconds(&random)
     }
 
-    func sampleEarlyHints(_ service: Service) -> Bool {
+    /// Returns whether the response to the present request begins with the status 103 (early hints).
+    func sampleEarlyHints(_ service: SimulatedService) -> Bool {
         service == .push
             ? faultSampler.sampleEarlyHints(&random) : managementFaultSampler.sampleEarlyHints(&random)
     }
 
     /// Listens on an address. Distributes connections over the threads, round robin.
-    func listen(on address: SocketAddress, for service: Service, threadMailboxes: [Mailbox]) throws(SystemError)
+    func listen(on address: SocketAddress, for service: SimulatedService, threadMailboxes: [Mailbox])
+        throws(SystemError)
         -> UInt16
     {
         let listenerHandler = ServiceListenerHandler(self, service)
@@ -150,7 +144,7 @@ final class ServerLoop {
         return listener.port
     }
 
-    func addConnection(descriptor: Int32, service: Service) {
+    func addConnection(descriptor: Int32, service: SimulatedService) {
         guard connections.count < setup.limits.connectionsPerThreadMax,
             let connection = ServerConnection(descriptor, service: service, server: self)
         else {
@@ -167,7 +161,7 @@ final class ServerLoop {
         statistics.openConnectionCount -= 1
     }
 
-    func setFaults(_ faults: Faults, of service: Service) {
+    func setFaults(_ faults: Faults, of service: SimulatedService) {
         if service == .push {
             faultSampler = FaultSampler(faults)
         } else {
@@ -294,9 +288,9 @@ extension ServerLoop: DescriptorHandler {
 private final class ServiceListenerHandler: ListenerHandler {
     /// Always valid, because the `ServerLoop` owns its listeners' handlers.
     private unowned let server: ServerLoop
-    private let service: Service
+    private let service: SimulatedService
 
-    init(_ server: ServerLoop, _ service: Service) {
+    init(_ server: ServerLoop, _ service: SimulatedService) {
         self.server = server
         self.service = service
     }
@@ -308,7 +302,7 @@ private final class ServiceListenerHandler: ListenerHandler {
 
 extension ServerLoop {
     /// Passes a connection to the next thread, round robin.
-    fileprivate func distribute(descriptor: Int32, service: Service) {
+    fileprivate func distribute(descriptor: Int32, service: SimulatedService) {
         guard threadMailboxes.count > 1 else { return addConnection(descriptor: descriptor, service: service) }
         nextThreadIndex = (nextThreadIndex + 1) % threadMailboxes.count
         if !threadMailboxes[nextThreadIndex].post({ $0.addConnection(descriptor: descriptor, service: service) }) {

@@ -36,13 +36,13 @@ public struct ServiceStatistics: Sendable {
     /// Requests to the push service in the last whole second.
     public internal(set) var lastSecondRequestCount = 0
     public internal(set) var busiestSecondRequestCount = 0
-    private var countsByReason: [Int] = Array(repeating: 0, count: Reason.allCases.count)
+    private var countsByReason: [Int] = Array(repeating: 0, count: SimulatedReason.allCases.count)
     private var currentSecond: Int64 = 0
     private var currentSecondRequestCount = 0
 
     /// How many responses of both services had this reason; for `success`: how many were successful. Responses that
     /// Apple does not document are not counted here.
-    public internal(set) subscript(reason: Reason) -> Int {
+    public internal(set) subscript(reason: SimulatedReason) -> Int {
         get { countsByReason[Int(reason.rawValue)] }
         set { countsByReason[Int(reason.rawValue)] = newValue }
     }

@@ -32,17 +32,19 @@ enum AudienceScript: Int, CaseIterable {
         ("PAGE_ACTIVITY_LIFETIME", PageLimits.activityExpiryMilliseconds),
         ("PAGE_DEVICE_LIFETIME", PageLimits.deviceExpiryMilliseconds),
         ("PAGE_HEADER_BYTES", Int64(MemberPage.Header.byteCount)),
-        ("PAGE_IS_FULL", Int64(MemberPage.Flag.isFull)),
+        ("PAGE_IS_FULL", Int64(MemberPage.Flag.fullBit)),
         ("PAGES_MAX", Int64(PageLimits.pagesMax)),
         ("GROWTH_BYTES", Int64(PageLimits.smallPageGrowthBytes)), ("GROWTH_END", Int64(PageLimits.smallPageBytesMax)),
         ("MIDDLE_GROWTH_BYTES", Int64(PageLimits.mediumPageGrowthBytes)),
         ("MIDDLE_GROWTH_END", Int64(PageLimits.mediumPageBytesMax)),
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
         ("STRING_OVERHEAD", Int64(PageLimits.stringOverheadBytes)),
-        // Members' entries in pages: their bytes, their flag, and the ages above which `arrange` drops an entry.
+        // Members' entries in pages: their bytes; the flag of a device's entry, with its modulus (`StoreScript`); and
+        // the ages above which `arrange` drops an entry.
         ("ENTRY_BYTES_LEAST", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
-        ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.isDevice)),
+        ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),
+        ("ENTRY_IS_DEVICE_MODULUS", 2 * Int64(MemberEntryFormat.Flag.deviceBit)),
         ("LEAVING_KEPT", PageLimits.leavingEntryAgeMillisecondsMax),
         ("ACTIVITY_LIFE", PageLimits.activityEntryAgeMillisecondsMax),
         ("DEVICE_LIFE", StoreLimits.deviceExpiryMilliseconds),

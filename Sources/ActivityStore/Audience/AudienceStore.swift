@@ -101,7 +101,7 @@ public final class AudienceStore {
                 return .outOfBounds
             }
             let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<count])
-            guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
+            guard let (session, connection) = redis.audienceSessionAndConnection(for: key) else { return .notReady }
             guard case .checkpoint(let range, let claim, let text) = call.operation else {
                 return session.issueHashCall(call, key: key, on: connection)
             }
@@ -111,7 +111,7 @@ public final class AudienceStore {
 
     private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyByteCount: Int) -> IssueOutcome {
         let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<keyByteCount])
-        guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
+        guard let (session, connection) = redis.audienceSessionAndConnection(for: key) else { return .notReady }
         return session.issueGet(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)
     }
 }
@@ -119,7 +119,7 @@ public final class AudienceStore {
 extension RedisClient {
     /// Returns the connection for one call with this key, and its session. Must be called only on an audience
     /// store's client, whose sessions all have this type.
-    func audienceSession(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
+    func audienceSessionAndConnection(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)
     }

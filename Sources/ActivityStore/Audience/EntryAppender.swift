@@ -62,7 +62,9 @@ final class EntryAppender: RedisHandler {
             of: appendTable[slot].position,
             hashTag: appendTable.hashTag(slot)
         )
-        guard let (session, connection) = redis?.audienceSession(for: pageKey(slot)) else { return .notReady }
+        guard let (session, connection) = redis?.audienceSessionAndConnection(for: pageKey(slot)) else {
+            return .notReady
+        }
         return session.collectEntry(slot, on: connection)
     }
 
@@ -86,7 +88,7 @@ final class EntryAppender: RedisHandler {
 
     private func issueDirectoryRead(_ slot: UInt16) -> IssueOutcome {
         let key = directoryKey(slot)
-        guard let (session, connection) = redis?.audienceSession(for: key) else { return .notReady }
+        guard let (session, connection) = redis?.audienceSessionAndConnection(for: key) else { return .notReady }
         let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendSlot: slot)
         return session.issueGet(key, call, on: connection)
     }
@@ -118,7 +120,9 @@ final class EntryAppender: RedisHandler {
     }
 
     private func issuePageArrangement(_ slot: UInt16) -> IssueOutcome {
-        guard let (session, connection) = redis?.audienceSession(for: directoryKey(slot)) else { return .notReady }
+        guard let (session, connection) = redis?.audienceSessionAndConnection(for: directoryKey(slot)) else {
+            return .notReady
+        }
         return session.arrangePage(ofAppend: slot, on: connection)
     }
 

@@ -92,7 +92,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let countAndFlags = Int(try unread.readNumber(bytes: 2))
         let tokenByteCount = countAndFlags & ~StoredActivity.countFlags
         let flags = try unread.readByte()
-        allowsFrequentUpdates = flags & StoredActivity.Flag.allowsFrequentUpdates != 0
+        allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
         let phaseLetter = try readNewestVersion(&unread)
         registeredAtMilliseconds = try unread.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try unread.readPart("token", count: tokenByteCount))
@@ -118,7 +118,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let timestamp = try unread.readBinarySeconds()
         let version = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
         budgetFullAtMilliseconds = try unread.readBinaryMilliseconds()
-        let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.isOwnTimestamp != 0
+        let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.ownTimestampBit != 0
         var assignedTimestamp = try unread.readPart(unread.name, count: StoredActivity.secondsBytes)
         if isOwnTimestamp {
             lastAssignedTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
@@ -128,7 +128,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if sentAtMilliseconds > 0 {
             lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
         }
-        let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnOnBudget | StoredActivity.PhaseBit.isOwnTimestamp
+        let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.drawBit | StoredActivity.PhaseBit.ownTimestampBit
         let letter = phaseLetter | 0x20
         if phaseLetter != UInt8(ascii: "n") {
             guard let phase = VersionPhase(letter: letter) else { throw unread.error }
@@ -139,20 +139,20 @@ public struct ActivityInspection: Sendable, Equatable {
 
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
     private mutating func readOptionalParts(_ unread: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
-        if flags & StoredActivity.Flag.hasRetiredToken != 0 {
+        if flags & StoredActivity.Flag.retiredTokenBit != 0 {
             _ = try unread.readPart("retired", count: StoredActivity.retiredTokenBytes)
         }
-        if flags & StoredActivity.Flag.hasThrottle != 0 {
+        if flags & StoredActivity.Flag.throttleBit != 0 {
             unread = unread.renamed("limit")
             recordedDoublingCount = Int64(try unread.readByte())
             throttledAtMilliseconds = try unread.readBinaryMilliseconds()
         }
-        if flags & StoredActivity.Flag.hasStart != 0 {
+        if flags & StoredActivity.Flag.startBit != 0 {
             unread = unread.renamed("start")
             let timestamp = try unread.readBinarySeconds()
             let version = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
             // A start without a claim is settled: Redis removes the claim when APNs accepts the start.
-            let isClaimed = flags & StoredActivity.Flag.hasClaim != 0
+            let isClaimed = flags & StoredActivity.Flag.claimBit != 0
             let letter = isClaimed ? try unread.readPart("start", count: 14).unreadBytes.first : nil
             start = Start(
                 version: version,

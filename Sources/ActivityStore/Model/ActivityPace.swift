@@ -41,7 +41,7 @@ public struct ActivityPace: Hashable, Sendable {
     }
 
     func spacingMilliseconds(_ pace: Policy.Pace, at nowMilliseconds: Int64) -> Int64 {
-        // Also in the scripts (decision: spacing).
+        // decision: spacing, as in the scripts
         let doublingCount = currentDoublingCount(pace, at: nowMilliseconds)
         if doublingCount == 0 { return pace.spacingMilliseconds }
         var doubledSpacingMilliseconds = pace.spacingMilliseconds
@@ -72,7 +72,7 @@ public struct ActivityPace: Hashable, Sendable {
 extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
-        // Also in the scripts (decision: pushes left).
+        // decision: pushes left, as in the scripts
         var remainingPushCount = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
         while timeToFullMilliseconds > 0 && remainingPushCount > 0 {
@@ -83,7 +83,7 @@ extension Policy.Bucket {
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {
-        // Also in the scripts (decision: budget).
+        // decision: budget, as in the scripts
         max(fullAtMilliseconds, nowMilliseconds) + intervalMilliseconds
     }
 }

@@ -1,8 +1,9 @@
 import LiveActivity
 
-/// Admissions: what becomes of an update, an end or a start. A comment `decision: NAME` is also in each place of the
-/// scripts that makes this decision: `git grep 'decision: NAME'` finds all places.
+/// Admissions: what becomes of an update, an end or a start. A comment `decision: NAME` marks code whose decision the
+/// scripts make too. They have the same comment there: `git grep 'decision: NAME'` finds all places.
 extension ActivityState {
+    /// Decides about an update or an end, in the order of the headings in `admit-updates.lua`.
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
     {
         if let departures {
@@ -10,74 +11,55 @@ extension ActivityState {
             reply.departures = departures
             return (reply, .unchanged)
         }
-        var expiryChange = ExpiryChange.unchanged
-        let lacksToken = token == nil
-        if let registration = call.registration, token?.isSameToken(as: registration) != true,
-            retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
-        {
-            expiryChange = .renewed
-            if call.isReread, lacksToken { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
-            beginLife(at: nowMilliseconds)
-        }
+        let expiryChange: ExpiryChange = takeToken(of: call, nowMilliseconds: nowMilliseconds) ? .renewed : .unchanged
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
-        if call.isTooOld, version == nil { return (StoreReply(.expired), expiryChange) }
-        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {  // decision: eight hours
-            return (StoreReply(.activityOver), expiryChange)
-        }
-
         let isSameCommand = version == call.version && isEnded == call.isEnd
-        if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {
-            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiryChange)
-        }
-        let isHeldCommand = isSameCommand && holdsNewestVersion
-        if let heldCommand, heldCommand.carriesAlert, !call.mayReplaceHeldAlert, token != nil || !isHeldCommand {
-            var reply = StoreReply<[UInt8]>(.alertHeld)
-            reply.heldCommand = heldCommand.command
+        if let reply = findObstacle(to: call, isSameCommand: isSameCommand, nowMilliseconds: nowMilliseconds) {
             return (reply, expiryChange)
         }
         beginLife(at: nowMilliseconds)
-        // Also in the scripts (decision: unchanged).
-        if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
-            heldCommand = nil
-            setNewestVersion(to: call, .settled)
-            return (StoreReply(.unchanged), .renewed)
-        }
-        guard let token else {  // decision: no token
+        if settleIfShown(call) { return (StoreReply(.unchanged), .renewed) }
+        // decision: no token
+        guard let token else {
             if isSameCommand && !holdsNewestVersion { return (StoreReply(.noToken), expiryChange) }
             setNewestVersion(to: call, isSameCommand ? .held : .waiting)
             return (StoreReply<[UInt8]>(isSameCommand ? .held : .noToken), .renewed)
         }
-        let sinceLastSendMilliseconds = nowMilliseconds - lastSendMilliseconds  // decision: spacing
-        let waitMilliseconds =
-            (pace?.spacingMilliseconds(call.pace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
-        if sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 {
-            if !isSameCommand {
-                setNewestVersion(to: call, .waiting)
-                expiryChange = .renewed
-            }
+        if let waitMilliseconds = remainingSpacingMilliseconds(call.pace, nowMilliseconds: nowMilliseconds) {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = waitMilliseconds
-            return (reply, expiryChange)
+            if isSameCommand { return (reply, expiryChange) }
+            setNewestVersion(to: call, .waiting)
+            return (reply, .renewed)
         }
-        if !isSameCommand || versionPhase != .sending { assignTimestamp(call.version) }
-        let previousHeldCommand = heldCommand
-        setNewestVersion(to: call, .sending)
-        if heldCommand != previousHeldCommand { expiryChange = .renewed }
-        // Also in the scripts (decision: expiry).
-        if lastSendMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000 { expiryChange = .renewed }
-        lastSendMilliseconds = nowMilliseconds
-        shownDigest = nil
+        let sendingRenewsExpiry = beginSending(call, isSameCommand: isSameCommand, nowMilliseconds: nowMilliseconds)
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = lastAssignedTimestamp
         reply.registration = token
         draw(call, nowMilliseconds: nowMilliseconds, into: &reply)
-        return (reply, expiryChange)
+        return (reply, sendingRenewsExpiry ? .renewed : expiryChange)
     }
+
+    // MARK: - The token
+
+    /// Stores the token that came with the command, and returns whether it did. The activity keeps its own token if no
+    /// token came, if it has the same or a newer one, or if the command's token is the last one that was retired.
+    private mutating func takeToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
+        let lacksToken = token == nil
+        guard let registration = call.registration, token?.isSameToken(as: registration) != true,
+            retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
+        else { return false }
+        if call.isReread, lacksToken { lastAssignedTimestamp = max(lastAssignedTimestamp, nowMilliseconds / 1_000) }
+        beginLife(at: nowMilliseconds)
+        return true
+    }
+
+    // MARK: - The order of versions
 
     /// Returns why an update or an end is refused (R11). Nil if it may become the newest version, and nil if it is
     /// already the newest version and is not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
-        // Also in the scripts (decision: order of versions).
+        // decision: order of versions
         guard let newest = version else { return nil }
         if isEnded {
             if call.isEnd {
@@ -109,12 +91,79 @@ extension ActivityState {
         call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }
 
+    // MARK: - Whether the state may be sent now
+
+    /// Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil. There are
+    /// three reasons: it is too old and no version is known; the first eight hours are over; or the worker must change
+    /// the command's alert and ask again.
+    private func findObstacle(
+        to call: StateAdmission<[UInt8]>,
+        isSameCommand: Bool,
+        nowMilliseconds: Int64
+    ) -> StoreReply<[UInt8]>? {
+        if call.isTooOld, version == nil { return StoreReply<[UInt8]>(.expired) }
+        // decision: eight hours
+        if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
+            return StoreReply<[UInt8]>(.activityOver)
+        }
+        if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {
+            return StoreReply<[UInt8]>(.alertAlreadyAccepted)
+        }
+        let isHeldCommand = isSameCommand && holdsNewestVersion
+        guard let heldCommand, heldCommand.carriesAlert, !call.mayReplaceHeldAlert, token != nil || !isHeldCommand
+        else { return nil }
+        var reply = StoreReply<[UInt8]>(.alertHeld)
+        reply.heldCommand = heldCommand.command
+        return reply
+    }
+
+    /// If the activity already shows the update's state: makes the update the newest version, settled without a push,
+    /// and returns true. For an activity in an audience, the shown state is not known.
+    private mutating func settleIfShown(_ call: StateAdmission<[UInt8]>) -> Bool {
+        // decision: unchanged
+        guard !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) else {
+            return false
+        }
+        heldCommand = nil
+        setNewestVersion(to: call, .settled)
+        return true
+    }
+
+    /// Returns for how long the spacing still forbids a push; nil if it does not.
+    private func remainingSpacingMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
+        // decision: spacing
+        let sinceLastSendMilliseconds = nowMilliseconds - lastSendMilliseconds
+        let waitMilliseconds =
+            (pace?.spacingMilliseconds(policyPace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
+        return sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 ? waitMilliseconds : nil
+    }
+
+    // MARK: - Timestamp, priority and budget
+
+    /// Makes the command the newest version, which is being sent, and assigns its timestamp. Returns whether this
+    /// renews the expiry.
+    private mutating func beginSending(
+        _ call: StateAdmission<[UInt8]>,
+        isSameCommand: Bool,
+        nowMilliseconds: Int64
+    ) -> Bool {
+        if !isSameCommand || versionPhase != .sending { assignTimestamp(call.version) }
+        let previousHeldCommand = heldCommand
+        setNewestVersion(to: call, .sending)
+        // decision: expiry
+        let renewsExpiry =
+            heldCommand != previousHeldCommand || lastSendMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
+        lastSendMilliseconds = nowMilliseconds
+        shownDigest = nil
+        return renewsExpiry
+    }
+
     private mutating func draw(
         _ call: StateAdmission<[UInt8]>,
         nowMilliseconds: Int64,
         into reply: inout StoreReply<[UInt8]>
     ) {
-        // Also in the scripts (decision: budget).
+        // decision: budget
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
         var remainingPushCount = bucket.pushesLeft(
@@ -139,6 +188,8 @@ extension ActivityState {
         }
         reply.budgetLeft = remainingPushCount
     }
+
+    // MARK: - Starts
 
     mutating func admitStart(
         _ version: Version,
@@ -225,6 +276,8 @@ extension ActivityState {
         return reply
     }
 
+    // MARK: - Writing
+
     /// Makes the command the newest version. Drops a held older command that has no alert.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
         if version != call.version || isEnded != call.isEnd {
@@ -238,7 +291,7 @@ extension ActivityState {
 
     /// Assigns the version's own timestamp. If that is not above the last assigned one: one second above the last.
     private mutating func assignTimestamp(_ version: Version) {
-        // Also in the scripts (decision: timestamp).
+        // decision: timestamp
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =
             version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp

@@ -206,7 +206,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewestVersion(_ settlement: Settlement, digest: UInt64) {
-        // Also in the scripts (decision: acceptance).
+        // decision: acceptance, as in the scripts
         if settlement == .accepted {
             heldCommand = nil
             versionPhase = .settled

@@ -40,7 +40,7 @@ struct SegmentState: Sendable {
     /// still has more than ``PageLimits/bytesBeforeSplit(of:)``. A page with a single position cannot be split.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
-        if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
+        if holdsDevices { page.flags |= MemberPage.Flag.holdsDevicesBit }
         page.renewExpiry(nowMilliseconds: nowMilliseconds)
         if page.byteCount > pageBytesMax {
             page.dropOutdatedEntries(nowMilliseconds: nowMilliseconds)
@@ -73,7 +73,7 @@ struct PageState: Sendable {
 
     var byteCount: Int { entries.reduce(MemberPage.Header.byteCount) { $0 + $1.bytes.count } }
 
-    private var holdsDevices: Bool { flags & MemberPage.Flag.holdsDevices != 0 }
+    private var holdsDevices: Bool { flags & MemberPage.Flag.holdsDevicesBit != 0 }
 
     /// The value that the page's key has on a server.
     var bytes: [UInt8] {

@@ -65,29 +65,34 @@ enum StoredActivity {
     /// How many hexadecimal digits of a retired token's SHA-1 are stored. They take much less room than a token of 80
     /// bytes.
     static let retiredTokenBytes = 12
+    /// The number of bytes of the part about the last 429.
+    static let throttleBytes = 1 + millisecondsBytes
+    /// The number of bytes of the part about a start that APNs has not accepted yet: with a letter and a claim. After
+    /// the acceptance, the part is only the start's version.
+    static let unacceptedStartBytes = StoredVersion.byteCount + 1 + secondsBytes + 8
 
     /// Bits of byte 14, the phase of the newest version.
     enum PhaseBit {
         /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
-        static let hasDrawnOnBudget: UInt8 = 128
+        static let drawBit: UInt8 = 128
         /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
         /// bytes 40–44 have that timestamp. The letter of every phase has this bit, so the script only clears it if
         /// Redis has assigned another timestamp.
-        static let isOwnTimestamp: UInt8 = 64
+        static let ownTimestampBit: UInt8 = 64
     }
 
     /// Bits of byte 7, beside the token's form, which needs the three lowest bits.
     enum Flag {
-        static let allowsFrequentUpdates: UInt8 = 8
+        static let frequentUpdatesBit: UInt8 = 8
         /// Whether the value has the part about the last 429.
-        static let hasThrottle: UInt8 = 16
+        static let throttleBit: UInt8 = 16
         /// Whether the part about a start has 14 more bytes, with the claim, because the start is not accepted yet.
-        static let hasClaim: UInt8 = 32
+        static let claimBit: UInt8 = 32
         /// Whether the value has the part about a start.
-        static let hasStart: UInt8 = 64
+        static let startBit: UInt8 = 64
         /// Whether the value has the part about the last token that was retired (R17).
-        static let hasRetiredToken: UInt8 = 128
+        static let retiredTokenBit: UInt8 = 128
     }
 }
 

@@ -12,7 +12,7 @@ enum StoredDeviceToken {
     /// at most this many bytes of the token. The field `u` has the rest. So a token of the usual 160 digits needs no
     /// field of more than 64 bytes. Redis keeps a hash compact only while all its fields are so short
     /// (`hash-max-listpack-value`).
-    static let firstFieldBytesMax = 64 - StoredTime.digitCount
+    static let tokenBytesInFieldTMax = 64 - StoredTime.digitCount
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 

@@ -26,7 +26,7 @@ enum StoredBucket {
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
-        // Also in the scripts (decision: pushes left).
+        // decision: pushes left, as in the scripts
         let pushCount = clampedPushCount(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushCount }
         let intervalMilliseconds = UInt64(clampedIntervalMilliseconds(bucket))

@@ -54,9 +54,9 @@ end
 local function splitPhase(phaseByte)
   local phase = phaseByte % @HAS_DRAWN@
   if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
-  local ended = phase < @SENDING@
-  if ended then phase = phase + @UPPER_CASE@ end
-  return phase, ended, phaseByte - phase
+  local newestIsEnd = phase < @SENDING@
+  if newestIsEnd then phase = phase + @UPPER_CASE@ end
+  return phase, newestIsEnd, phaseByte - phase
 end
 
 -- # An activity: reading the value
@@ -72,11 +72,12 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     frequentUpdates, tokenSource, newAudiences)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, tokenLength, flags = read('<I4I2B', value)
-  local phaseByte, newest, registeredAt =
+  local phaseByte, newestVersion, registeredAt =
     byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_FULL@ - 1), read('<I6', value, @AT_REGISTERED@)
-  local lastTimestamp = read('<I5', value, phaseByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
-  local phase, ended, keptBits = splitPhase(phaseByte)
-  local form, frequent = flags % @ALLOWS_FREQUENT@, flags % @HAS_THROTTLE@ - flags % @ALLOWS_FREQUENT@
+  local lastAssignedTimestamp =
+    read('<I5', value, phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
+  local phase, newestIsEnd, keptBits = splitPhase(phaseByte)
+  local form, frequent = flags % @FORM_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ - flags % @FORM_MODULUS@
   local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
     findParts(value, tokenLength, flags, phase)
   if not tokenEnd then return MALFORMED end
@@ -100,10 +101,12 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
 
   -- # An activity: starts
   if operation == 'admitStart' then
+    -- The parts of `start`: the version (bytes 1 to 13), a letter (14), the assigned timestamp (15 to 19), the claim
+    -- (20 to 27). After the acceptance only the version is left.
     local version, claim, previousClaim = ARGV[2], ARGV[3], ARGV[4]
     local isRecordedAgain = sub(start, 1, 14) == version .. char(@START_RECORDED_AGAIN@)
     if start ~= '' and not isRecordedAgain then
-      if sub(start, 1, 13) == version then
+      if sub(start, 1, @VERSION_BYTES@) == version then
         local storedClaim = sub(start, 20)
         if storedClaim ~= claim and (storedClaim == '' or storedClaim ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
@@ -111,7 +114,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         -- A token (`form` is above 0) shows that the activity lives already. But in the phase START_SENDING, the start
         -- is the newest version and APNs has not processed it. So the token belongs to the activity's previous life,
         -- and the start may still be sent.
-        if ended or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
+        if newestIsEnd or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if storedClaim ~= claim then
           start = sub(start, 1, 19) .. claim
           store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
@@ -121,23 +124,28 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if isNewer(start, version) then return 'superseded' end
     end
     local timestamp, nextByte = read('<I5', version), @START_SENDING@
-    if phase ~= @NO_VERSION@ and not isNewer(version, newest)
-      and not (isRecordedAgain and newest == version and not ended)
+    if phase ~= @NO_VERSION@ and not isNewer(version, newestVersion)
+      and not (isRecordedAgain and newestVersion == version and not newestIsEnd)
     then
       nextByte = phase
-      if not ended and newest == version and (phase == @SETTLED@ or phase == @NOT_SHOWN@) then return 'duplicate' end
-      if ended or form > 0 or lastTimestamp > timestamp or lastTimestamp == timestamp and not isRecordedAgain then
+      if not newestIsEnd and newestVersion == version and (phase == @SETTLED@ or phase == @NOT_SHOWN@) then
+        return 'duplicate'
+      end
+      if newestIsEnd or form > 0 or lastAssignedTimestamp > timestamp
+        or lastAssignedTimestamp == timestamp and not isRecordedAgain
+      then
         return 'superseded'
       end
     else
-      newest, form, token, acceptedAlert, held = version, 0, '', '', ''
+      newestVersion, form, token, acceptedAlert, held = version, 0, '', '', ''
     end
     local now, seconds = serverTime()
-    local assignedTimestamp = timestamp <= lastTimestamp and math.min(lastTimestamp + 1, TIMESTAMP_MAX) or timestamp
-    if assignedTimestamp ~= read('<I5', newest) then nextByte = nextByte - @OWN_TIMESTAMP@ end
+    local assignedTimestamp =
+      timestamp <= lastAssignedTimestamp and math.min(lastAssignedTimestamp + 1, TIMESTAMP_MAX) or timestamp
+    if assignedTimestamp ~= read('<I5', newestVersion) then nextByte = nextByte - @OWN_TIMESTAMP@ end
     local assignedBytes = pack('<I5', assignedTimestamp)
     frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATES_SECONDS
-    store(pack('<I6BI6', 0, nextByte, now) .. newest .. pack('<I6', 0) .. assignedBytes)
+    store(pack('<I6BI6', 0, nextByte, now) .. newestVersion .. pack('<I6', 0) .. assignedBytes)
     return 'send' .. assignedBytes
   end
 
@@ -150,16 +158,20 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       lifeEnd = seconds + UPDATES_SECONDS
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
-    if phase == @NO_VERSION@ or isNewer(version, newest) then
+    if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
       -- A start that becomes the newest version drops a held command. But perhaps no worker ever sent this start. So if
       -- there is a held command, the script keeps it, and does not record the start.
       if held ~= '' then return 'settled' end
       local nextByte = @SETTLED@
-      if lastTimestamp > timestamp then nextByte = nextByte - @OWN_TIMESTAMP@ else lastTimestamp = timestamp end
+      if lastAssignedTimestamp > timestamp then
+        nextByte = nextByte - @OWN_TIMESTAMP@
+      else
+        lastAssignedTimestamp = timestamp
+      end
       middle = pack('<I6B', 0, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version
-        .. sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastTimestamp)
+        .. sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastAssignedTimestamp)
     end
-    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', lastTimestamp) .. ('\0'):rep(8)
+    start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', lastAssignedTimestamp) .. ('\0'):rep(8)
     store(middle)
     return 'settled'
   end
@@ -168,7 +180,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   -- Keeps a command in Redis until a token registers. ARGV[2] is its version in digits, ARGV[3] the command. ARGV[4] is
   -- `1` if the command has an alert. ARGV[5] is the version in the form that the value has.
   if operation == 'hold' then
-    if phase == @NO_VERSION@ or newest ~= ARGV[5] then return 'superseded' end
+    if phase == @NO_VERSION@ or newestVersion ~= ARGV[5] then return 'superseded' end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
     if form > 0 then return 'retry' end
     held = ARGV[2] .. ARGV[3]
@@ -202,7 +214,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local reply, nextPhase = 'registered', phase
     if newAudiences then
       local departures = without(formerAudiences, newAudiences) .. without(audiences, newAudiences)
-      if #departures > 8 * @LEAVES_MAX@ then return 'full' end
+      if #departures > @AUDIENCE_DIGEST_BYTES@ * @LEAVES_MAX@ then return 'full' end
       -- A push to an audience may have replaced the state that the activity shows. So the shown state is not known:
       -- digest 0.
       if newAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
@@ -211,7 +223,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     end
     -- The newest version itself is held, not an older command (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
-      if sub(held, 1, 30) > shownVersion then
+      if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
         if not newAudiences or formerAudiences == '' then
           heldBytes = heldBytes + #held
           if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
@@ -229,8 +241,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
-      if tokenSource == @FROM_REREADING@ and seconds > lastTimestamp then
-        if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then keptBits = keptBits - @OWN_TIMESTAMP@ end
+      if tokenSource == @FROM_REREADING@ and seconds > lastAssignedTimestamp then
+        if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then keptBits = keptBits - @OWN_TIMESTAMP@ end
         restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
@@ -268,8 +280,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
 
   -- # An activity: `reopen`
   if operation == 'reopen' then
-    if phase == @NO_VERSION@ or newest ~= ARGV[2] then return 'superseded' end
-    if phase == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
+    if phase == @NO_VERSION@ or newestVersion ~= ARGV[2] then return 'superseded' end
+    if phase == @SETTLED@ or sub(start, 1, @VERSION_BYTES@) == newestVersion then return 'duplicate' end
     if phase == @NOT_SHOWN@ then
       store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char(@WAITING@ + keptBits)
         .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1))

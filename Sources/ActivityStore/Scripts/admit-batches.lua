@@ -33,13 +33,20 @@
 --
 -- Packed numbers. Each has two parts, left * factor + right. A number of a call or of a usual value has at most 52
 -- bits; Lua is exact up to 53.
---     number                left                                  factor               right
---     timestampAndRequest   the timestamp of the call's version   @TIMESTAMP_FACTOR@   requestAndPace
---     requestAndPace        byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@     number of the pace's argument
---     sentAndPhase          the time of the last send verdict     @SENT_FACTOR@        the byte of the phase
---     prefix                the token's form, with flags          @FORM_FACTOR@        lengthAndEnd
---     lengthAndEnd          the token's length, with flags        @LENGTH_FACTOR@      the last second for updates
--- `formAndLength` is a prefix without its last second: the form, with flags, and the length, with flags.
+--     number                left                                  factor                     right
+--     timestampAndRequest   the timestamp of the call's version   @TIMESTAMP_FACTOR@         requestAndPace
+--     requestAndPace        byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@           the pace's number in ARGV
+--     sentAndPhase          the time of the last send verdict     @SENT_FACTOR@              the byte of the phase
+--     prefix                the token's form, with flags          @FLAGS_FACTOR@             lengthAndEnd
+--     lengthAndEnd          the token's length, with flags        @LENGTH_FACTOR@            last second for updates
+--     formAndLength         the token's form, with flags          @FORM_AND_LENGTH_FACTOR@   token's length, with flags
+-- So `formAndLength` is a prefix without its last second.
+--
+-- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
+-- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END, TOKEN_FOLLOWS,
+-- IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed KEY_REPEATS, the only higher bit. ACCEPTANCE_REQUEST is
+-- the whole `requestAndPace` of an acceptance without a token and without an alert. In the same way,
+-- HAS_THROTTLE_IN_FORM_AND_LENGTH is the bit HAS_THROTTLE in `formAndLength`.
 --
 -- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
 -- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
@@ -53,7 +60,7 @@
 -- a8 a9 b1 6a 50 00 01:
 --     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
 -- One comparison of two such numbers compares their left parts first. So `sentAndPhase <= sentAndPhaseMax` compares two
--- times, and `assigned > newest * 65536` two timestamps, without a division.
+-- times, and `assigned > newestTimestamp * 65536` two timestamps, without a division.
 
 if #ARGV[1] >= @CALL_BYTES@ then
   -- # Variables
@@ -114,12 +121,12 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local function readCall(position)
     local token, alert
     local version, paceByte, bits, timestamp, digest, following = read('<c13BBI5I6', calls, position)
-    if bits % @IS_SETTLEMENT@ >= @TOKEN_FOLLOWS@ then
+    if bits % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
       local length, at, form, tokenAt = read('<I2I6B', calls, following)
       following = tokenAt + length
       token = {bytes = sub(calls, tokenAt, following - 1), at = at, form = form}
     end
-    if bits % @KEY_REPEATS@ >= @ALERT_FOLLOWS@ then
+    if bits % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
       alert = sub(calls, following, following + @VERSION_BYTES@ - 1)
       following = following + @VERSION_BYTES@
     end
@@ -131,26 +138,29 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @IS_SETTLEMENT@ * @REQUEST_FACTOR@ then
+    if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local paceByte = requestAndPace % @REQUEST_FACTOR@
-      if paceByte >= @ENDS_NEWER_LIFE@ then
-        -- Few calls have bits beside the pace's number, and the short path does not need them.
-        local bits = paceByte - paceByte % @ENDS_NEWER_LIFE@
+      if paceByte >= @PACE_NUMBER_MODULUS@ then
+        -- Beside the pace's number, byte 14 has three bits. Few calls set one, and the short path needs none of them.
+        local bits = paceByte - paceByte % @PACE_NUMBER_MODULUS@
         timestampAndRequest, requestAndPace = timestampAndRequest - bits, requestAndPace - bits
       end
-      if requestAndPace >= @KEY_REPEATS@ * @REQUEST_FACTOR@ then
+      if requestAndPace >= @KEY_REPEATS_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
         values[index] = callRedis('GET', keys[index])
-        timestampAndRequest = timestampAndRequest - @KEY_REPEATS@ * @REQUEST_FACTOR@
-        requestAndPace = requestAndPace - @KEY_REPEATS@ * @REQUEST_FACTOR@
+        timestampAndRequest = timestampAndRequest - @KEY_REPEATS_IN_REQUEST@
+        requestAndPace = requestAndPace - @KEY_REPEATS_IN_REQUEST@
       end
       lastRequestAndPace, paceNumber = requestAndPace, requestAndPace % @REQUEST_FACTOR@
       local request = (requestAndPace - paceNumber) / @REQUEST_FACTOR@
-      isHigh, mayUseReserve = request % 2 == 1, request % 4 >= 2
+      isHigh, mayUseReserve =
+        request % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
+        request % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
       format = isHigh and RECORD_AND_BUCKET_FORMAT or RECORD_FORMAT
-      -- An update, an end and a 429 need the clock.
+      -- An update, an end and a 429 need the clock. The code of a 429, THROTTLED, is 3: both lowest bits. No other code
+      -- has both.
       if not now
-        and (request % @ALERT_FOLLOWS@ < @IS_SETTLEMENT@ or request % @MAY_REPLACE_HELD_ALERT@ >= @THROTTLED@)
+        and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
         local time = callRedis('TIME')
         seconds = time[1] + 0
@@ -183,16 +193,17 @@ if #ARGV[1] >= @CALL_BYTES@ then
         if size < @RECORD_BYTES@ then value = UNKNOWN end
         prefixMin = math.huge
       end
-      local prefix, shown, sentAndPhase, newest, _, full = read(format, value)
+      local prefix, shownDigest, sentAndPhase, newestTimestamp, _, full = read(format, value)
       -- 1. Is the value usual? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
       -- decision: eight hours
       local phase = sentAndPhase % @HAS_DRAWN@
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last usual value. If it is usual, the next values are compared with it.
         local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
-        local bytes = formAndLength % (@FORM_FACTOR@ / @LENGTH_FACTOR@)
+        local bytes = formAndLength % @FORM_AND_LENGTH_FACTOR@
         if bytes >= @HAS_ACCEPTED_ALERT@ then bytes = bytes - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@ end
-        if formAndLength < @HAS_THROTTLE@ * (@FORM_FACTOR@ / @LENGTH_FACTOR@) and size == @RECORD_BYTES@ + bytes then
+        -- A value with HAS_THROTTLE or a higher flag of byte 7 is not usual: a part follows the token and the alert.
+        if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @RECORD_BYTES@ + bytes then
           prefixMin, usualSize, usualPace = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (formAndLength + 1) * @LENGTH_FACTOR@
         end
@@ -205,19 +216,20 @@ if #ARGV[1] >= @CALL_BYTES@ then
       if phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
         or phase == @NOT_SHOWN@ or phase == @START_SENDING@
         or (phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
-          and requestAndPace < @IS_END@ * @REQUEST_FACTOR@ and read('<I5', value, @AT_ASSIGNED@) <= newest
+          and requestAndPace < @IS_END_IN_REQUEST@ and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp
       then
-        if requestAndPace < @IS_END@ * @REQUEST_FACTOR@ then
+        if requestAndPace < @IS_END_IN_REQUEST@ then
           -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
           -- are equal, the long path compares the sequences. A newer update keeps its own timestamp, which is above the
           -- last assigned one. `assigned` is this timestamp in the form of the reply.
           -- decision: order of versions; decision: timestamp
           local assigned = timestampAndRequest - requestAndPace
-          if assigned > newest * @TIMESTAMP_FACTOR@ then
+          if assigned > newestTimestamp * @TIMESTAMP_FACTOR@ then
             -- 4. What does the pace allow now?
             -- decision: no token; decision: spacing; decision: budget
             if paceNumber ~= usualPace then
-              local formAndFlags = (prefix - prefix % @FORM_FACTOR@) / @FORM_FACTOR@
+              local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
+              -- A usual value has no higher flag than ALLOWS_FREQUENT.
               local paceAt = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
               if paceNumber ~= lastPaceNumber or paceAt ~= lastPaceAt then
                 lastPaceNumber, lastPaceAt = paceNumber, paceAt
@@ -225,7 +237,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
               end
               usualPace = paceNumber
               -- Without a token (form 0), no send verdict is early enough.
-              sentAndPhaseMax = formAndFlags % @ALLOWS_FREQUENT@ > 0
+              sentAndPhaseMax = formAndFlags % @FORM_MODULUS@ > 0
                 and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
               fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
               fullMaxOfReserve = now + (pushes - 1) * interval
@@ -234,7 +246,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
             -- 5. May the update be sent now? SETRANGE keeps the expiry, so the first send verdict in each 1,000 seconds
             -- takes the long path, which renews the expiry.
             -- decision: spacing; decision: expiry; decision: unchanged
-            if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shown ~= digest then
+            if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
               -- 6. Which priority does it get?
               -- decision: budget
               if not isHigh then
@@ -262,15 +274,15 @@ if #ARGV[1] >= @CALL_BYTES@ then
               if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
               break
             end
-          elseif requestAndPace < @MAY_REPLACE_HELD_ALERT@ * @REQUEST_FACTOR@
-            and newest * @TIMESTAMP_FACTOR@ > assigned
+          elseif requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@
+            and newestTimestamp * @TIMESTAMP_FACTOR@ > assigned
           then
             -- 7. An older update without an alert.
             -- decision: order of versions
             reply = 'superseded'
             break
           end
-        elseif requestAndPace == @IS_SETTLEMENT@ * @REQUEST_FACTOR@
+        elseif requestAndPace == @ACCEPTANCE_REQUEST@
           and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
         then
           -- 8. The acceptance of the newest version.
@@ -283,7 +295,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       end
 
       -- # Long path
-      if requestAndPace % (@ALERT_FOLLOWS@ * @REQUEST_FACTOR@) >= @IS_SETTLEMENT@ * @REQUEST_FACTOR@ then
+      if requestAndPace % @IS_SETTLEMENT_IN_REQUEST_MODULUS@ >= @IS_SETTLEMENT_IN_REQUEST@ then
         settle = settle or makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         reply, position = settle(keys[index], values[index], value, position - @CALL_BYTES@, now)
       else

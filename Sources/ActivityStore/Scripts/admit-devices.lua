@@ -109,27 +109,27 @@ if operation == 'registerDevice' then
     if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
     local departures, kept = newDepartures(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
-    if #departures + #kept > 8 * @LEAVES_MAX@ then return 'full' end
+    if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @LEAVES_MAX@ then return 'full' end
     l = makeFieldL(sub(registration, 1, 13) + 0, kept .. departures, departures ~= '', l)
   end
   -- Finds the held start for the reply: the first; after a previous reply, the next. ARGV[5] and ARGV[6] name the start
   -- in the previous reply: its version and its activity. If this start is no longer held, the reply has the first start
   -- with this version or a newer one.
-  local after, position, isAfter, nextStart, later = ARGV[5], 1, ARGV[5] == '', nil, nil
+  local previousVersion, position, isPastPrevious, nextStart, firstNotOlder = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not nextStart do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
     position = start + 36 + activityLength + commandLength
     local version = sub(w, start + 6, start + 35)
     local held = version .. sub(w, start + 36 + activityLength, position - 1)
-    if isAfter then
+    if isPastPrevious then
       nextStart = held
-    elseif version == after and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
-      isAfter = true
-    elseif version >= after then
-      later = later or held
+    elseif version == previousVersion and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
+      isPastPrevious = true
+    elseif version >= previousVersion then
+      firstNotOlder = firstNotOlder or held
     end
   end
-  if not isAfter then nextStart = later end
+  if not isPastPrevious then nextStart = firstNotOlder end
   -- A stale registration may also get a held start in its reply. The worker sends this start with the newer token that
   -- Redis knows. Otherwise the start might wait forever: the registration of the newer token may be settled, and then
   -- no worker reads it again.

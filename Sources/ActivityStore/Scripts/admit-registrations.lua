@@ -14,14 +14,15 @@ if isBatch then
     local bits, form, length, count = read('<BBI2B', calls, position)
     local timeAt = position + 5
     local audiencesAt = timeAt + 6 + length
-    position = count > 0 and audiencesAt + 2 + 8 * count or audiencesAt
+    position = count > 0 and audiencesAt + 2 + @AUDIENCE_DIGEST_BYTES@ * count or audiencesAt
     local callEnd = position - 1
     if bits >= @REGISTRATION_KEY_REPEATS@ then
       bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
     end
     local shownVersion = ''
-    if bits % (2 * @VERSION_FOLLOWS@) >= @VERSION_FOLLOWS@ then
-      shownVersion, position = sub(calls, position, position + 29), position + 30
+    if bits % @VERSION_FOLLOWS_MODULUS@ >= @VERSION_FOLLOWS@ then
+      shownVersion, position =
+        sub(calls, position, position + (@VERSION_TEXT_BYTES@ - 1)), position + @VERSION_TEXT_BYTES@
     end
     local reply
     if value or bits >= @CONFIRMS@ then
@@ -31,15 +32,20 @@ if isBatch then
       elseif bits >= @CONFIRMS@ then
         reply = performOnActivity('confirmDepartures', key, value, read('<I6', calls, timeAt))
       else
-        local frequentUpdates = bits % 2 >= 1 and (bits % 4 >= 2 and @ALLOWS_FREQUENT@ or 0) or nil
+        local frequentUpdates =
+          bits % @REGISTRATION_MENTIONS_FREQUENT_MODULUS@ >= @REGISTRATION_MENTIONS_FREQUENT@
+          and (bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@ >= @REGISTRATION_ALLOWS_FREQUENT@
+            and @ALLOWS_FREQUENT@ or 0)
+          or nil
         local newAudiences =
-          bits % 32 >= @NAMES_AUDIENCES@ and (count > 0 and sub(calls, audiencesAt + 2, callEnd) or '') or nil
+          bits % @NAMES_AUDIENCES_MODULUS@ >= @NAMES_AUDIENCES@
+          and (count > 0 and sub(calls, audiencesAt + 2, callEnd) or '') or nil
         reply = performOnActivity('register', key, value,
           read('<I6', calls, timeAt), -- registrationTime
           form, -- newForm
           sub(calls, timeAt + 6, audiencesAt - 1), -- newToken
           shownVersion, frequentUpdates,
-          (bits % 16 - bits % 4) / 4, -- tokenSource
+          (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, -- tokenSource
           newAudiences)
       end
     else
@@ -47,13 +53,15 @@ if isBatch then
       -- of the registration. These three have the same bytes in the call, so the script copies them as they are.
       -- `middle` has the bytes between the token's form and the time.
       local middle = fresh
-      if (bits % 16 - bits % 4) / 4 == @FROM_REREADING@ then
+      if (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@ == @FROM_REREADING@ then
         middle = sub(fresh, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
           .. sub(fresh, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
       end
+      -- Two bits at once: whether the registration mentions frequent updates and allows them.
       local written = callRedis('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @HAS_AUDIENCES@ or length,
-        bits % 4 == 3 and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, callEnd),
-        'PX', ACTIVITY_LIFETIME, 'NX')
+        bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@
+          == @REGISTRATION_MENTIONS_FREQUENT@ + @REGISTRATION_ALLOWS_FREQUENT@
+          and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, callEnd), 'PX', ACTIVITY_LIFETIME, 'NX')
       reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
         or written.err and written or 'registered'
     end

@@ -30,16 +30,16 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   end
 
   -- Returns the part about the last 429 after a further 429; nil if the present part stays. `throttle` is the present
-  -- part, and `sent` is the time of the last send verdict.
+  -- part, and `lastSendAt` is the time of the last send verdict.
   --
   -- Workers may report the 429 of one push several times, but it must double the spacing only once. So a 429 counts
   -- only if a send verdict came after the last recorded 429, or if the clock was set back.
-  local function throttleAfter(throttle, sent, pace, now)
+  local function throttleAfter(throttle, lastSendAt, pace, now)
     local spacing, longestSpacing, recoveryMilliseconds = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
     local doublings, throttledAt = 0, 0
     if throttle ~= '' then
       doublings, throttledAt = read('<BI6', throttle)
-      if sent <= throttledAt and now >= throttledAt then return nil end
+      if lastSendAt <= throttledAt and now >= throttledAt then return nil end
     end
     doublings = now < throttledAt and 0
       or math.max(doublings - math.floor((now - throttledAt) / recoveryMilliseconds), 0)
@@ -59,33 +59,36 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if not stored then return 0, following end
     if #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local lifeEnd, tokenLength, flags, shown, phaseByte, sent, newest = read('<I4I2BI6BI6I5', value)
-    local phase, lastTimestamp = phaseByte % @HAS_DRAWN@, newest
+    local lifeEnd, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+      read('<I4I2BI6BI6I5', value)
+    local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
     if phase < @OWN_TIMESTAMP@ then
-      phase, lastTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
+      phase, lastAssignedTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
     end
-    local ended = phase < @SENDING@
-    if ended then phase = phase + @UPPER_CASE@ end
+    local newestIsEnd = phase < @SENDING@
+    if newestIsEnd then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
 
     -- What the settlement changes. `changesParts`: whether it changes a part after the record. `start`: the part about
     -- the start if it changes; otherwise nil.
-    local code, form, changesParts = bits % @TOKEN_FOLLOWS@, flags % @ALLOWS_FREQUENT@, false
-    local nextPhase, nextShown, start, dropsHeld = phase, shown, nil, false
+    local code, form, changesParts = bits % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
+    local nextPhase, nextShownDigest, start, dropsHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
-    local isNewest = timestamp == newest and phase ~= @NO_VERSION@
+    local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
       and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
     if code == @THROTTLED@ and lifeEnd > 0 then
-      local doubled = throttleAfter(throttle, sent, ARGV[paceByte], now)
+      local doubled = throttleAfter(throttle, lastSendAt, ARGV[paceByte], now)
       if doubled then throttle, changesParts = doubled, true end
     elseif code < @THROTTLED@ then
       if isNewest then
         nextPhase, dropsHeld = phaseAfter(code, phase), heldAt <= #value
-        if isAccepted then nextShown = digest end
+        if isAccepted then nextShownDigest = digest end
       end
-      if heldAt - startAt == 27 and sub(value, startAt, startAt + 12) == version then
+      if heldAt - startAt == @UNACCEPTED_START_BYTES@
+        and sub(value, startAt, startAt + (@VERSION_BYTES@ - 1)) == version
+      then
         start, changesParts = startAfter(code, version, sub(value, startAt, heldAt - 1)), true
       end
       if alert and isAccepted and (acceptedAlert == '' or isNewer(alert, acceptedAlert)) then
@@ -94,28 +97,30 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     end
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
       and token.at > read('<I6', value, @AT_REGISTERED@)
-    local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and ended
+    local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and newestIsEnd
 
     -- Writing.
     local nextByte = nextPhase
     if phaseByte >= @HAS_DRAWN@ then nextByte = nextByte + @HAS_DRAWN@ end
-    if lastTimestamp ~= newest then nextByte = nextByte - @OWN_TIMESTAMP@ end
-    if ended then nextByte = nextByte - @UPPER_CASE@ end
+    if lastAssignedTimestamp ~= newestTimestamp then nextByte = nextByte - @OWN_TIMESTAMP@ end
+    if newestIsEnd then nextByte = nextByte - @UPPER_CASE@ end
     if changesParts or dropsHeld or leavesAudiences then
       local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
         -- The stored time of the registration becomes a millisecond later. So if the same registration is delivered
         -- again, it is stale, and brings back neither the token nor the audiences.
         registeredAt = math.min(registeredAt + 1, @TIME_MAX@)
-        if audiences then audiences, formerAudiences, nextShown = '', formerAudiences .. audiences, 0 end
+        if audiences then audiences, formerAudiences, nextShownDigest = '', formerAudiences .. audiences, 0 end
       end
       if losesToken then
         -- The value keeps the beginning of the token's SHA-1, so that a command with this token does not bring it back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
-      local record = pack('<I6B', nextShown, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
+      local record = pack('<I6B', nextShownDigest, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
         .. pack('<I6', registeredAt)
-      value = joinParts(lifeEnd, flags % @HAS_THROTTLE@ - (losesToken and form or 0), record, {
+      -- `flags` modulo twice the bit ALLOWS_FREQUENT is the token's form, with this bit. `joinParts` sets the higher
+      -- flags.
+      value = joinParts(lifeEnd, flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0), record, {
         token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlert,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
         start = start or startAt < heldAt and sub(value, startAt, heldAt - 1) or '',
@@ -123,8 +128,8 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
       })
       local written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
       if written.err then return written, following end
-    elseif nextPhase ~= phase or nextShown ~= shown then
-      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', pack('<I6B', nextShown, nextByte))
+    elseif nextPhase ~= phase or nextShownDigest ~= shownDigest then
+      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', pack('<I6B', nextShownDigest, nextByte))
       if written ~= #value then return tonumber(written) and MALFORMED or written, following end
     end
     local reply = losesToken and 1 or 0

@@ -14,18 +14,20 @@
 --
 -- Variables and parameters:
 --     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
---     timestamp, alert              of the call: its version's timestamp; the version of the command whose alert it
---                                   carries
---     phase, ended                  of the newest version: its phase (a letter), and whether it is an end
---     newest, lastTimestamp         the newest version's timestamp, and the last assigned timestamp
---     sent                          the time of the last send verdict
---     isSame, isNew                 whether the call has the newest version, or a newer one
+--     timestamp                     the timestamp of the call's version
+--     alert                         the version of the command whose alert the call carries
+--     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
+--     newestTimestamp               the newest version's timestamp
+--     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
+--     lastSendAt                    the time of the last send verdict
+--     isSameVersion                 whether the call has the newest version
+--     comesAfterNewest              whether the call's version is newer than the newest one, or the first of all
 --     isRepeated                    whether the call repeats the newest command
 --     throttle, retired             see `findParts`
 local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
-  -- The paces that were read, by the number of their argument. With the bucket for frequent updates the number is
-  -- negative.
+  -- The paces that were read, by the number of their argument. A pace has two buckets, so it may have two elements. For
+  -- example, paces[2] has the usual bucket of ARGV[2], and paces[-2] its bucket for frequent updates.
   local paces = {}
   -- The total length of the held commands in the replies of this batch, including those for which there was no room.
   local heldBytes = 0
@@ -34,26 +36,26 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
   -- token, for one of two reasons: its own token is newer, or the call's token is the last one that was retired.
   -- `rereadAt` is the present second if the command is read again because Redis lost data, otherwise false.
-  local function takeToken(value, token, retired, lastTimestamp, rereadAt)
+  local function takeToken(value, token, retired, lastAssignedTimestamp, rereadAt)
     if token.at < read('<I6', value, @AT_REGISTERED@) then return nil end
     if retired ~= '' then
       local hash = redis.sha1hex(token.bytes .. string.char(token.form))
       if sub(hash, 1, @RETIRED_BYTES@) == retired then return nil end
     end
     local length, flags = read('<I2B', value, 5)
-    local tokenLength = length % @HAS_AUDIENCES@
-    local formBefore, record = flags % @ALLOWS_FREQUENT@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
-    if rereadAt and formBefore == 0 and rereadAt > lastTimestamp then
+    local tokenLength = length % @TOKEN_LENGTH_MODULUS@
+    local formBefore, record = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
+    if rereadAt and formBefore == 0 and rereadAt > lastAssignedTimestamp then
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next timestamp is above the present second.
       local phaseByte = value:byte(@AT_PHASE@)
-      if phaseByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
+      if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
       record = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAt)
-      lastTimestamp = rereadAt
+      lastAssignedTimestamp = rereadAt
     end
     return sub(value, 1, 4) .. pack('<I2B', length - tokenLength + #token.bytes, flags - formBefore + token.form)
-      .. record .. pack('<I6', token.at) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength), lastTimestamp
+      .. record .. pack('<I6', token.at) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength), lastAssignedTimestamp
   end
 
   -- # The order of versions
@@ -63,53 +65,55 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
   -- `isOfEarlierLife`: whether a start has come that is newer than the end. False if the end ends the newer life too
   -- (R13).
-  local function refuseEnd(phase, ended, isSame, isNew, isOfEarlierLife)
-    if not ended then
+  local function refuseEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
+    if not newestIsEnd then
       if isOfEarlierLife then return 'superseded' end
       return nil
     end
-    if isSame then
+    if isSameVersion then
       if phase == @SETTLED@ then return 'duplicate' end
       if phase == @NOT_SHOWN@ then return 'duplicate-' end
       return nil
     end
     -- The phone still has the activity, so a newer end may come.
-    if isNew and phase == @NOT_SHOWN@ then return nil end
+    if comesAfterNewest and phase == @NOT_SHOWN@ then return nil end
     return 'ended'
   end
 
   -- Called only for an update that is not newer than the newest version, or if the newest version is an end.
-  local function refuseUpdate(phase, ended, isSame, isNew, mayReplaceHeldAlert)
+  local function refuseUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
     local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
-    if isSame and not ended then
+    if isSameVersion and not newestIsEnd then
       if isSettledOrStart then return 'duplicate' end
       return nil
     end
     -- The update is older, and the newest version can still carry its alert, because it is not settled. A start cannot
     -- carry the alert, which belongs to the life before.
-    if mayReplaceHeldAlert and not isSame and not isNew and not isSettledOrStart then return 'alertAwaitsCarrier' end
-    if ended then return 'ended' end
+    if mayReplaceHeldAlert and not isSameVersion and not comesAfterNewest and not isSettledOrStart then
+      return 'alertAwaitsCarrier'
+    end
+    if newestIsEnd then return 'ended' end
     return 'superseded'
   end
 
   -- # Whether the state may be sent now
   -- Returns the pace of an activity: the least milliseconds between two pushes, and the numbers of its bucket.
   local function findPace(number, isFrequent)
-    local index = isFrequent and -number or number
-    local pace = paces[index]
+    local signedNumber = isFrequent and -number or number
+    local pace = paces[signedNumber]
     if not pace then
       local paceAt = isFrequent and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
       local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], paceAt)
       pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[number]}
-      paces[index] = pace
+      paces[signedNumber] = pace
     end
     return pace
   end
 
   -- Returns for how many milliseconds the spacing forbids a push. `throttle` is the part about the last 429.
   -- decision: spacing
-  local function findWait(pace, throttle, sent, now)
-    local spacing, sinceSent = pace.spacing, now - sent
+  local function findWait(pace, throttle, lastSendAt, now)
+    local spacing, sinceSent = pace.spacing, now - lastSendAt
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
       local longestSpacing, recoveryMilliseconds = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
@@ -171,12 +175,12 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- # Timestamp, priority and budget
   -- Returns the timestamp of a push. If the same command was sent before, its timestamp stays.
   -- decision: timestamp
-  local function assignTimestamp(timestamp, lastTimestamp, phase, isRepeated)
+  local function assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
     local wasSent = phase == @SENDING@ or phase == @SENDING_HELD@ or phase == @SENDING_HELD_ALERT@
       or phase == @SENDING_OLDER_ALERT@
-    if isRepeated and wasSent then return lastTimestamp end
-    if timestamp > lastTimestamp then return timestamp end
-    return math.min(lastTimestamp + 1, @TIMESTAMP_MAX@)
+    if isRepeated and wasSent then return lastAssignedTimestamp end
+    if timestamp > lastAssignedTimestamp then return timestamp end
+    return math.min(lastAssignedTimestamp + 1, @TIMESTAMP_MAX@)
   end
 
   -- Decides the priority of a push, and draws on the budget. `full` is when the bucket will be full. `hasDrawn` says
@@ -192,7 +196,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       pushesLeft = pushesLeft - (missing - missing % pace.interval) / pace.interval - 1
       if pushesLeft < 0 then pushesLeft = 0 end
     end
-    local isHigh, mayUseReserve = bits % 2 == 1, bits % 4 >= 2
+    local isHigh, mayUseReserve =
+      bits % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
+      bits % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
     if not isHigh then return @PRIORITY_FIVE@, pushesLeft end
     if hasDrawn then return @PRIORITY_TEN@, pushesLeft end
     if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
@@ -224,15 +230,17 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if stored and #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local isEnd, mayReplaceHeldAlert = bits % @TOKEN_FOLLOWS@ >= @IS_END@, bits % @IS_END@ >= @MAY_REPLACE_HELD_ALERT@
+    local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
+    local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
-    local lifeEnd, tokenLength, flags, shown, phaseByte, sent, newest = read('<I4I2BI6BI6I5', value)
-    local phase, lastTimestamp = phaseByte % @HAS_DRAWN@, newest
+    local lifeEnd, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+      read('<I4I2BI6BI6I5', value)
+    local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
     if phase < @OWN_TIMESTAMP@ then
-      phase, lastTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
+      phase, lastAssignedTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
     end
-    local ended = phase < @SENDING@
-    if ended then phase = phase + @UPPER_CASE@ end
+    local newestIsEnd = phase < @SENDING@
+    if newestIsEnd then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
@@ -241,32 +249,33 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
 
     -- The token. A token that the value already has keeps its registration time.
-    local form, hasNewToken = flags % @ALLOWS_FREQUENT@, false
+    local form, hasNewToken = flags % @FORM_MODULUS@, false
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
-      local changed, raised =
-        takeToken(value, token, retired, lastTimestamp, paceByte % @IS_TOO_OLD@ >= @IS_REREAD@ and seconds)
+      local changed, raised = takeToken(value, token, retired, lastAssignedTimestamp,
+        paceByte % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
       if changed then
         local grown = #changed - #value
-        value, lastTimestamp, hasNewToken = changed, raised, true
+        value, lastAssignedTimestamp, hasNewToken = changed, raised, true
         tokenEnd, startAt, heldAt = tokenEnd + grown, startAt + grown, heldAt + grown
       end
     end
 
     -- The order of versions.
     -- decision: order of versions
-    local isSame, isNew, refusal = false, phase == @NO_VERSION@ or timestamp > newest, nil
-    if timestamp == newest and not isNew then
+    local isSameVersion, comesAfterNewest, refusal = false, phase == @NO_VERSION@ or timestamp > newestTimestamp, nil
+    if timestamp == newestTimestamp and not comesAfterNewest then
       local newestVersion = sub(value, @AT_VERSION@, @AT_FULL@ - 1)
-      isSame = version == newestVersion
-      isNew = not isSame and isNewer(version, newestVersion)
+      isSameVersion = version == newestVersion
+      comesAfterNewest = not isSameVersion and isNewer(version, newestVersion)
     end
-    if ended or not isNew then
+    if newestIsEnd or not comesAfterNewest then
       if isEnd then
-        local isOfEarlierLife = not isNew and startAt < heldAt and paceByte % @IS_REREAD@ < @ENDS_NEWER_LIFE@
+        local isOfEarlierLife = not comesAfterNewest and startAt < heldAt
+          and paceByte % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
           and isNewer(sub(value, startAt, heldAt - 1), version)
-        refusal = refuseEnd(phase, ended, isSame, isNew, isOfEarlierLife)
+        refusal = refuseEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
       else
-        refusal = refuseUpdate(phase, ended, isSame, isNew, mayReplaceHeldAlert)
+        refusal = refuseUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
       end
     end
     if refusal and not hasNewToken then return refusal, following end
@@ -278,7 +287,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
     -- Whether the state may be sent now. An update and an end are two commands, even if they have the same version.
     -- decision: eight hours
-    local isRepeated, pace, reply, nextPhase, dropsHeld = isSame and isEnd == ended, nil, nil, nil, nil
+    local isRepeated, pace, reply, nextPhase, dropsHeld = isSameVersion and isEnd == newestIsEnd, nil, nil, nil, nil
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
     elseif not isEnd and seconds > lifeEnd then
@@ -288,11 +297,11 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     else
       local wait
       if form > 0 or hasNewToken then
-        pace = findPace(paceByte % @ENDS_NEWER_LIFE@, flags % @HAS_THROTTLE@ >= @ALLOWS_FREQUENT@)
-        wait = findWait(pace, throttle, sent, now)
+        pace = findPace(paceByte % @PACE_NUMBER_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@)
+        wait = findWait(pace, throttle, lastSendAt, now)
       end
       -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
-      local isShown = not isEnd and shown == digest and not audiences
+      local isShown = not isEnd and shownDigest == digest and not audiences
       reply, nextPhase, dropsHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
       if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldAt)) end
     end
@@ -303,38 +312,39 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
     -- Timestamp, priority and budget. `bucket` has the bytes of the time at which the bucket will be full, if it
     -- changes.
-    local sends, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
-    if sends then
-      lastTimestamp = assignTimestamp(timestamp, lastTimestamp, phase, isRepeated)
+    local maySend, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
+    if maySend then
+      lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
       local priority, pushesLeft, fullAfter = draw(pace, bits, read('<I6', value, @AT_FULL@), hasDrawn, now)
       if fullAfter then hasDrawn, bucket = true, pack('<I6', fullAfter) end
-      reply = lastTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
+      reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
 
     -- Writing. `record` has the new bytes: from the digest to the last send verdict, the version, and `bucket`.
     local nextByte = nextPhase
     if isEnd then nextByte = nextByte - @UPPER_CASE@ end
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
-    if lastTimestamp ~= timestamp then
+    if lastAssignedTimestamp ~= timestamp then
       nextByte = nextByte - @OWN_TIMESTAMP@
-      bucket = (bucket or sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1)) .. pack('<I5', lastTimestamp)
+      bucket = (bucket or sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1)) .. pack('<I5', lastAssignedTimestamp)
     end
-    local head = sends and pack('<I6BI6', 0, nextByte, now)
+    local head = maySend and pack('<I6BI6', 0, nextByte, now)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
     local record, failure = head .. version .. (bucket or ''), nil
-    local isInSameThousand = sent - sent % 1000000 == now - now % 1000000
-    if sends and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
+    local isInSameThousand = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
+    if maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
       -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
       -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
       -- decision: expiry
       local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', record)
       if written ~= #value then failure = tonumber(written) and MALFORMED or written end
     else
+      -- -1 is the last byte.
       local rest = sub(value, @AT_DIGEST@ + #record, dropsHeld and heldAt - 1 or -1)
       failure = store(key, sub(value, 1, @AT_DIGEST@ - 1) .. record .. rest, stored)
     end
-    if failure or not sends then return failure or reply, following end
+    if failure or not maySend then return failure or reply, following end
     local alertEnd = tokenEnd + #acceptedAlert
     return reply, following, alertEnd < #value and sub(value, 1, alertEnd) or value
   end

@@ -16,35 +16,37 @@
 -- A part that does not exist is ''.
 local function findParts(value, tokenLength, flags, phase)
   local alert, audiences, formerAudiences, retired, throttle = '', nil, nil, '', ''
-  local tokenEnd = @AT_TOKEN@ - 1 + tokenLength % @HAS_AUDIENCES@
+  local tokenEnd = @AT_TOKEN@ - 1 + tokenLength % @TOKEN_LENGTH_MODULUS@
   local partAt = tokenEnd + 1
   if tokenLength >= @HAS_ACCEPTED_ALERT@ then
     alert, partAt = value:sub(partAt, partAt + @VERSION_BYTES@ - 1), partAt + @VERSION_BYTES@
   end
-  if tokenLength % @HAS_ACCEPTED_ALERT@ >= @HAS_AUDIENCES@ then
+  if tokenLength % @HAS_AUDIENCES_MODULUS@ >= @HAS_AUDIENCES@ then
     local count, formerCount = value:byte(partAt, partAt + 1)
     if not formerCount then return nil end
-    local formerAt = partAt + 2 + 8 * count
+    local formerAt = partAt + 2 + @AUDIENCE_DIGEST_BYTES@ * count
     audiences = value:sub(partAt + 2, formerAt - 1)
-    partAt = formerAt + 8 * formerCount
+    partAt = formerAt + @AUDIENCE_DIGEST_BYTES@ * formerCount
     formerAudiences = value:sub(formerAt, partAt - 1)
   end
   local startAt = partAt
+  -- Whether any of the four flags from HAS_THROTTLE up is set. Each one is tested below.
   if flags >= @HAS_THROTTLE@ then
     if flags >= @HAS_RETIRED_TOKEN@ then
       retired, partAt = value:sub(partAt, partAt + @RETIRED_BYTES@ - 1), partAt + @RETIRED_BYTES@
     end
-    if flags % @HAS_CLAIM@ >= @HAS_THROTTLE@ then
-      throttle, partAt = value:sub(partAt, partAt + 6), partAt + 7
+    if flags % @HAS_THROTTLE_MODULUS@ >= @HAS_THROTTLE@ then
+      throttle, partAt = value:sub(partAt, partAt + (@THROTTLE_BYTES@ - 1)), partAt + @THROTTLE_BYTES@
     end
-    local hasStart, hasClaim = flags % @HAS_RETIRED_TOKEN@ >= @HAS_START@, flags % @HAS_START@ >= @HAS_CLAIM@
+    local hasStart, hasClaim =
+      flags % @HAS_START_MODULUS@ >= @HAS_START@, flags % @HAS_CLAIM_MODULUS@ >= @HAS_CLAIM@
     if hasClaim and not hasStart then return nil end
     startAt = partAt
-    if hasStart then partAt = partAt + (hasClaim and 27 or 13) end
+    if hasStart then partAt = partAt + (hasClaim and @UNACCEPTED_START_BYTES@ or @VERSION_BYTES@) end
   end
   local heldLength = #value + 1 - partAt
   if phase >= @HELD@ and (phase <= @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@) then
-    if heldLength <= 30 then return nil end
+    if heldLength <= @VERSION_TEXT_BYTES@ then return nil end
   elseif heldLength ~= 0 then
     return nil
   end
@@ -62,10 +64,11 @@ local function joinParts(lifeEnd, form, record, parts)
   if alert ~= '' then tokenLength = tokenLength + @HAS_ACCEPTED_ALERT@ end
   if audiences ~= '' or formerAudiences ~= '' then
     tokenLength = tokenLength + @HAS_AUDIENCES@
-    lists = string.char(#audiences / 8, #formerAudiences / 8) .. audiences .. formerAudiences
+    lists = string.char(#audiences / @AUDIENCE_DIGEST_BYTES@, #formerAudiences / @AUDIENCE_DIGEST_BYTES@)
+      .. audiences .. formerAudiences
   end
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
-  if start ~= '' then flags = flags + (#start > 13 and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
+  if start ~= '' then flags = flags + (#start > @VERSION_BYTES@ and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
   if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
   return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. record
     .. token .. alert .. lists .. retired .. throttle .. start .. parts.held

@@ -6,11 +6,17 @@
 --                DIGEST_BYTE_OFFSET, counted from 0 for SETRANGE
 --     bit        names with a verb, such as IS_END, HAS_START, ALLOWS_FREQUENT, TOKEN_FOLLOWS; and two bits of a phase:
 --                OWN_TIMESTAMP, UPPER_CASE
+--     modulus    all with _MODULUS. Most are twice a bit: IS_END_MODULUS is twice IS_END. The others give the number in
+--                the low bits: `flags % FORM_MODULUS` is the token's form
+--     moved bit  all with _IN_: IS_END_IN_REQUEST is the bit IS_END at its place in the packed number `requestAndPace`,
+--                that is, IS_END times REQUEST_FACTOR (admit-batches.lua)
 --     phase      HELD and the other names in the list of phases below
 --     factor     SENT_FACTOR and others: they pack several values into one number (admit-batches.lua)
 --     number     all others: limits, lengths, and codes such as ACCEPTED and PRIORITY_TEN
--- Lua 5.1 has no operators for bits. The scripts test bit B of x by `x % (2 * B) >= B`. For example,
--- `flags % HAS_THROTTLE >= ALLOWS_FREQUENT` tests the bit ALLOWS_FREQUENT, because HAS_THROTTLE is the next bit.
+-- Lua 5.1 has no operators for bits. The scripts test bit B of x by `x % (2 * B) >= B`. For example, ALLOWS_FREQUENT is
+-- 8, and ALLOWS_FREQUENT_MODULUS is 16. If `flags` is 57 (32 + 16 + 8 + 1), then 57 % 16 = 9, which is at least 8: the
+-- bit is set. The highest bit of a number needs no modulus. And `phaseByte % HAS_DRAWN` is the byte without its highest
+-- bit.
 --
 -- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift, without the script's tricks for
 -- speed. Read the model first. A test compares the two (DifferentialTests.swift).

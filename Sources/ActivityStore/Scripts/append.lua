@@ -18,6 +18,12 @@
 --    length, which is exactly the capacity.
 -- 2. Another SETRANGE writes the entries over this string and beyond its end.
 --
+-- An example: a page has the capacity 4,090. An entry makes it 4,100 bytes long, so Redis now reserves 8,200. The next
+-- capacity is 6,138: together with the @STRING_OVERHEAD@ bytes that Redis adds to a string, this is three steps of
+-- @GROWTH_BYTES@ bytes. After the SET, the string has 16 bytes. The first SETRANGE writes the byte at 3,068, so the
+-- string has 3,069 bytes, and Redis reserves 6,138. The second one writes the 4,084 bytes of the entries from byte 16
+-- on. The string has its 4,100 bytes again, and the next 2,038 bytes of entries fit without more memory.
+--
 -- Speed. Most of an entry's cost is in the Redis commands: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
 -- the script reads a whole page only if the page has outgrown its capacity.
@@ -61,7 +67,7 @@ for index = 1, #KEYS do
       else
         -- Whether this is the page's first entry of a device. From now on the page must be stored as long as devices
         -- are.
-        local isFirstDevice = flags == 0 and bits % 4 >= @ENTRY_IS_DEVICE@
+        local isFirstDevice = flags == 0 and bits % @ENTRY_IS_DEVICE_MODULUS@ >= @ENTRY_IS_DEVICE@
         reply = (pageBytes > BYTES_MAX or isFirstDevice or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
         if pageBytes > BYTES_BEFORE_FULL then
           callRedis('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))

@@ -5,10 +5,10 @@
 -- Returns `list` without the digests that are also in `excluded`.
 local function without(list, excluded)
   local sub, kept = string.sub, ''
-  for at = 1, #list, 8 do
-    local digest, isExcluded = sub(list, at, at + 7), false
-    for excludedAt = 1, #excluded, 8 do
-      isExcluded = isExcluded or sub(excluded, excludedAt, excludedAt + 7) == digest
+  for at = 1, #list, @AUDIENCE_DIGEST_BYTES@ do
+    local digest, isExcluded = sub(list, at, at + (@AUDIENCE_DIGEST_BYTES@ - 1)), false
+    for excludedAt = 1, #excluded, @AUDIENCE_DIGEST_BYTES@ do
+      isExcluded = isExcluded or sub(excluded, excludedAt, excludedAt + (@AUDIENCE_DIGEST_BYTES@ - 1)) == digest
     end
     if not isExcluded then kept = kept .. digest end
   end

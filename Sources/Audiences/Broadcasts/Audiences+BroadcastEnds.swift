@@ -89,9 +89,13 @@ extension Audiences {
 
     /// Settles the record of `broadcast` without a result: `earlier` has the same version and writes the result.
     ///
-    /// If the partition of the earlier record has been released, that record can no longer be settled. Then `earlier`
-    /// takes over the partition and offset of `broadcast`, and `broadcast` is freed. The offset settles when `earlier`
-    /// ends. If `earlier` is dropped instead, this lane reads the record at this offset again.
+    /// If the partition of the earlier record has been released, `earlier` takes over the partition and the offset of
+    /// `broadcast`, and `broadcast` is freed. This may happen after partitions were added to the fan-out topic.
+    ///
+    /// Example: the channel belongs to partition 1, and `earlier` came from partition 3, offset 5. Partition 3 is
+    /// released, and later assigned to this lane again. The lane reads offset 5 again, and this record is `broadcast`.
+    /// The released assignment can settle nothing any more, so `earlier` now counts as a record of the new assignment.
+    /// When `earlier` ends, offset 5 settles. If `earlier` is dropped, the lane reads offset 5 again.
     mutating func settleDuplicate(_ broadcast: BroadcastIndex, of earlier: BroadcastIndex, now: Moment) {
         guard isPartitionReleased(of: broadcasts[earlier].record) else {
             return settleWithoutResult(broadcast, now: now)
@@ -166,13 +170,12 @@ extension Audiences {
     /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares, so that its search stays short.
     private static var comparedIdleChannelsMax: Int { 16 }
 
-    /// Frees the slot of an idle channel for a new channel. The search continues where the last one ended. Of the first
-    /// `comparedIdleChannelsMax` idle channels that it finds, the one that has been idle longest is freed. Without
-    /// this, one app with many channels could block the broadcasts of all apps. (R30)
+    /// Frees the slot of an idle channel for a new channel. Returns whether a slot was freed. Without this, one app
+    /// with many channels could block the broadcasts of all apps. (R30)
     ///
-    /// A channel keeps its slot until its spacing has passed, because only the slot knows when the next push
-    /// may be sent. (R31)
-    /// - Returns: whether a channel was freed.
+    /// The search continues where the last one ended. Of the first `comparedIdleChannelsMax` idle channels that it
+    /// finds, the one that has been idle longest is freed. A channel keeps its slot until its spacing has passed,
+    /// because only the slot knows when the next push may be sent. (R31)
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdleChannel: ChannelIndex?
         var comparedChannelCount = 0
@@ -263,7 +266,7 @@ extension Audiences {
         channels[channel].isQueued = false
     }
 
-    // MARK: - Results
+    // MARK: - Results of broadcasts
 
     mutating func composeBroadcastResult(_ broadcast: BroadcastIndex) -> ComposedRecord {
         let slot = broadcasts[broadcast]

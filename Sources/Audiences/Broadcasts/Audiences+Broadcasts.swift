@@ -134,7 +134,7 @@ extension Audiences {
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: BroadcastIndex) {
         broadcasts[broadcast].record.instruction.grant.timestamp = timestamp
         let record = broadcasts[broadcast].record
-        Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.layout)
+        Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.bodyLayout)
     }
 
     /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it
@@ -146,16 +146,16 @@ extension Audiences {
         guard olderRecord.hasAlert, !newerRecord.hasAlert, !olderRecord.isAlertTooOld(now: now),
             Body.byteCount(
                 newerRecord.body.bytes,
-                newerRecord.layout,
-                carryingAlertBytes: Int(olderRecord.layout.alert.count)
+                newerRecord.bodyLayout,
+                carryingAlertBytes: Int(olderRecord.bodyLayout.alert.count)
             )
                 <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
             // If `older` has an alert of its own or carries one, the alert is dropped too.
             return finishBroadcast(older, .superseded, now: now)
         }
-        let alert = olderRecord.layout.alert.bytes(in: olderRecord.body.bytes)
-        let (body, layout) = Self.bodyWithAlert(alert, on: newerRecord.body.bytes, newerRecord.layout)
+        let alert = olderRecord.bodyLayout.alert.bytes(in: olderRecord.body.bytes)
+        let (body, layout) = Self.bodyWithAlert(alert, on: newerRecord.body.bytes, newerRecord.bodyLayout)
         replaceBody(of: newer, by: body, layout)
         broadcasts[newer].record.alertVersion = olderRecord.alertVersion
         broadcasts[newer].record.alertSeconds = olderRecord.alertSeconds
@@ -176,14 +176,14 @@ extension Audiences {
         addRecordBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
         broadcasts[broadcast].record.body.free()
         broadcasts[broadcast].record.body = body
-        broadcasts[broadcast].record.layout = layout
+        broadcasts[broadcast].record.bodyLayout = layout
     }
 
     /// Removes an alert that is too old. The state is sent without it.
     mutating func removeAlertIfOld(forBroadcast broadcast: BroadcastIndex, now: Moment) {
         let record = broadcasts[broadcast].record
         guard record.hasAlert, record.isAlertTooOld(now: now) else { return }
-        let (body, layout) = Self.bodyWithoutAlert(record.body.bytes, record.layout)
+        let (body, layout) = Self.bodyWithoutAlert(record.body.bytes, record.bodyLayout)
         replaceBody(of: broadcast, by: body, layout)
     }
 

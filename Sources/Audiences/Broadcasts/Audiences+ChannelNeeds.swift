@@ -9,7 +9,7 @@ extension Audiences {
     /// Returns the next request to the keeper; nil if there is none.
     public mutating func takeChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
 
-    /// - Returns: false if the queue is full.
+    /// Queues a request to the keeper. Returns whether the queue had room.
     @discardableResult
     mutating func appendChannelNeed(_ kind: ChannelNeed.Kind, appIndex: UInt16, audience: UnsafeRawBufferPointer)
         -> Bool

@@ -67,7 +67,7 @@ extension Audiences {
 
     private mutating func composeJoinerBody(of command: CommandIndex) {
         guard commands[command].storedJoinerBody.isNone else { return }
-        let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
+        let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].bodyLayout)
         commands[command].storedJoinerBody = JoinerBody.storedBytes(quietBody.bytes, layout)
         quietBody.free()
     }
@@ -78,7 +78,7 @@ extension Audiences {
         let isStart = slot.event == .start
         return AudienceAdmission(
             version: slot.version,
-            digest: Body.digest(slot.body.bytes, slot.layout),
+            digest: Body.digest(slot.body.bytes, slot.bodyLayout),
             pace: policies[slot.policyIndex].pace,
             isEnd: isEnd,
             isStart: isStart,
@@ -194,13 +194,13 @@ extension Audiences {
     private mutating func composeFanoutValue(of command: CommandIndex) {
         let slot = commands[command]
         let audience = audiences[slot.audience]
-        let (app, aps) = (bundleIdentifiers[audience.appIndex], slot.layout.aps.bytes(in: slot.body.bytes))
+        let (app, aps) = (bundleIdentifiers[audience.appIndex], slot.bodyLayout.aps.bytes(in: slot.body.bytes))
         var record =
             audience.channelEnvironment
             .map { CommandRecord(app: app, channel: audience.identifier.bytes, environment: $0, aps: aps) }
             ?? CommandRecord(app: app, audience: audience.identifier.bytes, aps: aps)
         if slot.event == .start { record.activity = slot.activityTemplate.bytes }
-        record.payloadMembers = slot.layout.payloadMembers.bytes(in: slot.body.bytes)
+        record.payloadMembers = slot.bodyLayout.payloadMembers.bytes(in: slot.body.bytes)
         if slot.identifier.count <= Limits.commandIdentifierBytesMax { record.identifier = slot.identifier.bytes }
         record.sequence = slot.version.sequence
         record.priority = slot.priority

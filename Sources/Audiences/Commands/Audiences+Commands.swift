@@ -32,7 +32,7 @@ extension Audiences {
                 activityTemplate: HeapBytes(copying: incoming.activityTemplate),
                 identifier: HeapBytes(copying: incoming.identifier),
                 body: HeapBytes(copying: incoming.body),
-                layout: incoming.layout,
+                bodyLayout: incoming.bodyLayout,
                 trace: HeapBytes(copying: incoming.trace),
                 droppedFields: HeapBytes(copying: incoming.droppedFields),
                 partition: incoming.partition,
@@ -191,10 +191,10 @@ extension Audiences {
         else {
             return
         }
-        let (body, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].layout)
+        let (body, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].bodyLayout)
         commands[command].body.free()
         commands[command].body = body
-        commands[command].layout = layout
+        commands[command].bodyLayout = layout
         commands[command].alertVersion = nil
         commands[command].isAlertExpired = true
     }

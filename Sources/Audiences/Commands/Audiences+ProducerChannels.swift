@@ -36,11 +36,10 @@ extension Audiences {
     }
 
     /// Notes the storage policy `none` for the channel, if APNs' refusal shows that the channel stores no messages.
+    /// Returns whether the refusal shows this.
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise responds with
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
-    ///
-    /// - Returns: whether the refusal shows this.
     mutating func recordMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)

@@ -102,18 +102,18 @@ extension Audiences {
         guard commands[older].hasAlert, !commands[newer].hasAlert,
             Body.byteCount(
                 commands[newer].body.bytes,
-                commands[newer].layout,
+                commands[newer].bodyLayout,
                 carryingAlertBytes: commands[older].alert.count
             ) <= bodyBytesMax(of: commands[newer].audience)
         else { return finishCommand(older, .outcome(.superseded)) }
         let (body, layout) = Self.bodyWithAlert(
             commands[older].alert,
             on: commands[newer].body.bytes,
-            commands[newer].layout
+            commands[newer].bodyLayout
         )
         commands[newer].body.free()
         commands[newer].body = body
-        commands[newer].layout = layout
+        commands[newer].bodyLayout = layout
         commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
         let rider = commands[older].rider
         guard rider == .null else {

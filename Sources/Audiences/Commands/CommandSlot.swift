@@ -47,7 +47,7 @@ struct CommandSlot: BitwiseCopyable {
     var activityTemplate: HeapBytes
     var identifier: HeapBytes
     var body: HeapBytes
-    var layout: Body.Layout
+    var bodyLayout: Body.Layout
     /// The body for members that join later, in the form in which the store keeps it (``JoinerBody``).
     var storedJoinerBody = HeapBytes.none
     var trace: HeapBytes
@@ -81,8 +81,8 @@ struct CommandSlot: BitwiseCopyable {
     var isFanoutRecordTooLarge = false
     var isAlertExpired = false
 
-    var hasAlert: Bool { !layout.alert.isAbsent }
-    var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
+    var hasAlert: Bool { !bodyLayout.alert.isAbsent }
+    var alert: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
     func freeBytes() {
         for bytes in [

@@ -29,7 +29,7 @@ public struct IncomingCommand {
     /// The command's id, which its results name.
     public var identifier: UnsafeRawBufferPointer
     public var body: UnsafeRawBufferPointer
-    public var layout: Body.Layout
+    public var bodyLayout: Body.Layout
     /// The Kafka partition and offset of the command's record.
     public var partition: Int32
     public var offset: Int64
@@ -59,7 +59,7 @@ public struct IncomingCommand {
         staleDateSeconds: Int64,
         identifier: UnsafeRawBufferPointer,
         body: UnsafeRawBufferPointer,
-        layout: Body.Layout,
+        bodyLayout: Body.Layout,
         partition: Int32,
         offset: Int64,
         recordTimestampMilliseconds: Int64,
@@ -82,7 +82,7 @@ public struct IncomingCommand {
         self.staleDateSeconds = staleDateSeconds
         self.identifier = identifier
         self.body = body
-        self.layout = layout
+        self.bodyLayout = bodyLayout
         self.partition = partition
         self.offset = offset
         self.recordTimestampMilliseconds = recordTimestampMilliseconds

@@ -152,7 +152,7 @@ extension Audiences {
         newestStates.free(state)
     }
 
-    // MARK: - Pushes
+    // MARK: - Pushes to joiners
 
     private mutating func queueJoiner(_ change: MembershipChangeIndex, now: Moment) {
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
@@ -301,7 +301,7 @@ extension Audiences {
         endMembershipChange(change)
     }
 
-    // MARK: - Timers
+    // MARK: - Timers of joiners
 
     private mutating func startMembershipChangeTimer(_ change: MembershipChangeIndex) {
         let dueMilliseconds = membershipChanges[change].dueMilliseconds

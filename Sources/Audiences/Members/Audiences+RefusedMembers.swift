@@ -44,12 +44,12 @@ extension Audiences {
         rounds[round].members.awaitingStoreCount += 1
         if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, MemberProgress.refused.rawValue) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
-        if isDead { queueRemoval(of: refusedMember, isActivity: kind == .activity) }
+        if isDead { queueDeadTokenFollowUps(of: refusedMember, isActivity: kind == .activity) }
     }
 
     /// Queues what must follow when a member's token is dead: the invalidation, the removal from the audience, and for
     /// an activity the retirement of the token.
-    private mutating func queueRemoval(of refusedMember: RefusedMemberIndex, isActivity: Bool) {
+    private mutating func queueDeadTokenFollowUps(of refusedMember: RefusedMemberIndex, isActivity: Bool) {
         queueRecord(.invalidation(refusedMember), about: refusedMember)
         refusedMembers[refusedMember].unacknowledgedCount += 1
         storeQueue.append(.removeMember(refusedMember))
@@ -103,7 +103,7 @@ extension Audiences {
                 },
                 reason: result.reason
             )
-        queueRemoval(of: refusedMember, isActivity: true)
+        queueDeadTokenFollowUps(of: refusedMember, isActivity: true)
     }
 
     private func kind(of tag: PushTag) -> StoreSubjectKind {
@@ -162,10 +162,10 @@ extension Audiences {
         finishMember(tag, outcome, now: now)
     }
 
-    // MARK: - The activity's own record
+    // MARK: - Retirement of the token in the activity's value in Redis
 
     /// Calls `body` with the next call for the activity store, and returns what `body` returns; nil if there is no call
-    /// now. The call retires a dead token in the activity's own record, because single commands use this record.
+    /// now. The call retires a dead token in the activity's value in Redis, because single commands use this value.
     public mutating func withNextActivityStoreCall<Result>(
         now: Moment,
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result

@@ -131,7 +131,7 @@ extension Audiences {
         return MemberLocation(ordinal: ordinal).segment
     }
 
-    // MARK: - Replies
+    // MARK: - Replies with pages
 
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePage(page) }

@@ -62,7 +62,9 @@ extension Audiences {
         guard let partition = partitions[index],
             partition.pointee.unsettledRecordCount > 0 || partition.pointee.passedOverRecords.count > 0
         else { return nil }
-        return partition.pointee.receiptTimes.receivedAtMilliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receiptTimes.receivedAtMonotonicMilliseconds(
+            of: partition.pointee.ledger.committableOffset
+        )
     }
 
     /// Begins to revoke a partition: its rounds and channels send nothing more.

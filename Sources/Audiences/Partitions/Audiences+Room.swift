@@ -48,14 +48,13 @@ extension Audiences {
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
-    /// Makes sure that there is room for a broadcast. If all slots for channels are in use, frees the slot of an idle
-    /// channel for a new one. A channel has only a few records at a time, because a newer state replaces the one that
-    /// waits.
+    /// Returns whether there is room for a broadcast. If all slots for channels are in use, first frees the slot of an
+    /// idle channel for a new one. A channel has only a few records at a time, because a newer state replaces the one
+    /// that waits.
     ///
     /// There is no room while the channel's partition is being revoked. The channel has then dropped its waiting
     /// broadcast. If the broadcast's record is read again from another partition, the channel would settle it as a
     /// repetition, and its state would be lost.
-    /// - Returns: whether there is room.
     mutating func ensureRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),

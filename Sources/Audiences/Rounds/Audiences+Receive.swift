@@ -145,7 +145,7 @@ extension Audiences {
             trace: HeapBytes(copying: incoming.record.trace),
             droppedFields: HeapBytes(copying: incoming.droppedFields),
             body: body,
-            layout: layout
+            bodyLayout: layout
         )
     }
 

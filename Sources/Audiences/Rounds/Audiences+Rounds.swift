@@ -137,14 +137,12 @@ extension Audiences {
         }
     }
 
-    /// Ends the wait for the versions that the last owner had under way. The wait ends
-    /// `newerVersionWaitMillisecondsMax` after the partition's last record or the reply to the claim, whichever came
-    /// later.
+    /// Ends the wait for the versions that the last owner had under way, if the wait was long enough. Returns whether
+    /// the wait has ended; if not, the round's timer is set. The wait ends `newerVersionWaitMillisecondsMax` after the
+    /// partition's last record or the reply to the claim, whichever came later.
     ///
     /// A version's record may never come. For example, partitions were added to the fan-out topic, and the last owner
     /// read the record from another partition and settled it there.
-    ///
-    /// - Returns: whether the wait has ended. If not, the round's timer is set.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastRecordAtMilliseconds = partitions.partition(
             rounds[round].partition,

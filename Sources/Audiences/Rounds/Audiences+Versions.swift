@@ -168,7 +168,7 @@ extension Audiences {
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
             (start, end) = (slot.startPosition, slot.startPosition + rounds[round].progress.positionsPerLap)
-            alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
+            alert = slot.record.bodyLayout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.isCarryingAlert {
             (start, end) = (slot.carriedAlertFirstPosition, slot.carriedAlertEndPosition)
             alert = carriedAlert(by: older)
@@ -177,10 +177,10 @@ extension Audiences {
         }
         let newer = rangeVersions[rangeVersion]
         guard end > lowestUnfinishedPosition(of: round), !isAlertTooOld(older, now: now),
-            Body.byteCount(newer.record.body.bytes, newer.record.layout, carryingAlertBytes: alert.count)
+            Body.byteCount(newer.record.body.bytes, newer.record.bodyLayout, carryingAlertBytes: alert.count)
                 <= Limits.bodyBytesMax
         else { return }
-        let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
+        let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)
         addRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].alternateBody = body
         rangeVersions[rangeVersion].carriedAlertRange = layout.alert
@@ -246,7 +246,7 @@ extension Audiences {
         }
         if slot.pointee.alternateBody.isNone {
             slot.pointee.alternateBody =
-                Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.layout).0
+                Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.bodyLayout).0
             addRecordBytes(slot.pointee.alternateBody.count, of: rangeVersion)
         }
         return slot.pointee.alternateBody.bytes

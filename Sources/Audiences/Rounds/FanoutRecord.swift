@@ -41,9 +41,9 @@ struct FanoutRecord: BitwiseCopyable {
     /// The body, with the alert that the record brought. The body of a broadcast may change later: it may get the alert
     /// of an older broadcast, and it loses an alert that is too old.
     var body: HeapBytes
-    var layout: Body.Layout
+    var bodyLayout: Body.Layout
 
-    var hasAlert: Bool { !layout.alert.isAbsent }
+    var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var occupiedBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
 
     func isAlertTooOld(now: Moment) -> Bool {

@@ -89,10 +89,10 @@ extension Audiences {
             var command = CommandRecord(
                 app: app,
                 activity: activity,
-                aps: slot.record.layout.aps.bytes(in: slot.record.body.bytes)
+                aps: slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
             )
             command.device = device
-            command.payloadMembers = slot.record.layout.payloadMembers.bytes(in: slot.record.body.bytes)
+            command.payloadMembers = slot.record.bodyLayout.payloadMembers.bytes(in: slot.record.body.bytes)
             if !slot.record.identifier.isNone { command.identifier = slot.record.identifier.bytes }
             command.sequence = slot.record.version.sequence
             command.priority = slot.priority
@@ -135,7 +135,7 @@ extension Audiences {
     /// The result is empty if the audience has no channel. It is also empty if the start names a channel
     /// itself: then its producer manages the channel.
     static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
-        let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
+        let dictionary = slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { buffer in
             StartedActivityAddress.copyWithoutAddress(dictionary, into: buffer)
@@ -157,7 +157,7 @@ extension Audiences {
         }
         let bytesLeft =
             Limits.bodyBytesMax
-            - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
+            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.dictionaryWithoutAddress.count)
         let channelAddress = StartedActivityAddress.channel(channel.identifier)
         if member.supportsChannels, channelAddress.byteCount <= bytesLeft { return channelAddress }
         return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil

@@ -1,14 +1,14 @@
 import LiveActivity
 
 extension SchemaKey {
-    typealias Path<Property> = WritableKeyPath<Root, Property> & Sendable
+    typealias PropertyPath<Property> = WritableKeyPath<Root, Property> & Sendable
 
     /// - Parameters:
     ///   - decode: converts the key's value to the property's value; nil: the property stays unchanged.
     ///   - encode: converts the property's value to the key's value; nil: the property is unset.
     private init<Property: Equatable & SendableMetatype>(
         _ name: String,
-        _ path: any Path<Property>,
+        _ path: any PropertyPath<Property>,
         _ valueKind: ConfigurationValueKind,
         _ rule: ConfigurationRule,
         _ meaning: String,
@@ -31,7 +31,7 @@ extension SchemaKey {
 
     static func integer<Number: FixedWidthInteger & SendableMetatype>(
         _ name: String,
-        _ path: any Path<Number>,
+        _ path: any PropertyPath<Number>,
         _ range: ClosedRange<Int>,
         _ meaning: String
     ) -> SchemaKey {
@@ -51,7 +51,7 @@ extension SchemaKey {
 
     static func text(
         _ name: String,
-        _ path: any Path<String>,
+        _ path: any PropertyPath<String>,
         _ rule: ConfigurationRule,
         _ meaning: String
     ) -> SchemaKey {
@@ -69,7 +69,7 @@ extension SchemaKey {
     /// Makes a key for an optional text. An empty text counts as unset.
     static func optionalText(
         _ name: String,
-        _ path: any Path<String?>,
+        _ path: any PropertyPath<String?>,
         _ rule: ConfigurationRule,
         _ meaning: String
     ) -> SchemaKey {
@@ -85,13 +85,13 @@ extension SchemaKey {
     }
 
     /// Makes a key for the path of an optional file.
-    static func optionalFile(_ name: String, _ path: any Path<String?>, _ meaning: String) -> SchemaKey {
+    static func optionalFile(_ name: String, _ path: any PropertyPath<String?>, _ meaning: String) -> SchemaKey {
         optionalText(name, path, .any, meaning).asFilePath
     }
 
     static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
         _ name: String,
-        _ path: any Path<Choice>,
+        _ path: any PropertyPath<Choice>,
         _ meaning: String
     ) -> SchemaKey {
         SchemaKey(
@@ -107,7 +107,7 @@ extension SchemaKey {
 
     static func environments(
         _ name: String,
-        _ path: any Path<[APNsEnvironment]>,
+        _ path: any PropertyPath<[APNsEnvironment]>,
         _ meaning: String
     ) -> SchemaKey {
         SchemaKey(
@@ -129,7 +129,7 @@ extension SchemaKey {
     /// Makes a key for a list of texts without repetition. The list is empty by default.
     static func texts(
         _ name: String,
-        _ path: any Path<[String]>,
+        _ path: any PropertyPath<[String]>,
         _ rule: ConfigurationRule,
         _ meaning: String
     ) -> SchemaKey {
@@ -147,7 +147,7 @@ extension SchemaKey {
         )
     }
 
-    static func properties(_ name: String, _ path: any Path<[KafkaProperty]>, _ meaning: String) -> SchemaKey {
+    static func properties(_ name: String, _ path: any PropertyPath<[KafkaProperty]>, _ meaning: String) -> SchemaKey {
         SchemaKey(
             name,
             path,
@@ -166,7 +166,7 @@ extension SchemaKey {
     /// Makes a key for a map from a librdkafka property to the file that contains its value.
     static func propertyFiles(
         _ name: String,
-        _ path: any Path<[PropertyValueFile]>,
+        _ path: any PropertyPath<[PropertyValueFile]>,
         _ meaning: String
     ) -> SchemaKey {
         SchemaKey(

@@ -385,7 +385,7 @@ final class Demo {
         }
     }
 
-    // MARK: - Checks
+    // MARK: - Checks of the figures
 
     /// Checks for a stop signal, and from time to time whether all parts still run.
     func checkInterruptionAndProcesses() throws(LabError) {

@@ -20,9 +20,10 @@ extension DemoProgress {
 
     var barLine: String {
         let fraction = min(1, Double(elapsedMilliseconds) / Double(max(1, durationMilliseconds)))
-        let filledColumns = Int(Double(Self.barWidth) * fraction)
+        let filledColumnCount = Int(Double(Self.barWidth) * fraction)
         let bar =
-            String(repeating: "█", count: filledColumns) + String(repeating: "░", count: Self.barWidth - filledColumns)
+            String(repeating: "█", count: filledColumnCount)
+            + String(repeating: "░", count: Self.barWidth - filledColumnCount)
         return "  \(bar)  \(elapsedText)   \(finishedMatchCount) of \(matchCount) matches over"
     }
 

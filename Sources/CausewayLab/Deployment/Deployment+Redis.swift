@@ -80,6 +80,7 @@ extension Deployment {
         return count
     }
 
+    /// Starts redis-server on this port. Returns false if it ended or did not respond in time.
     private func startRedis(port: UInt16) throws(LabError) -> Bool {
         guard let program = Self.findProgram(Self.redisExecutable) else {
             throw LabError("redis-server is not installed: run apt-get install redis-server")

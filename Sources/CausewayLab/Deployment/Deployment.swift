@@ -52,7 +52,7 @@ final class Deployment {
 
     func path(_ name: String) -> String { "\(directory)/\(name)" }
 
-    // MARK: - Starting
+    // MARK: - Starting the processes
 
     /// - Parameters:
     ///   - commandPartitionCount: partitions of the commands topic and of the deferred topic. A deferred command
@@ -131,7 +131,7 @@ final class Deployment {
         return endpoints
     }
 
-    // MARK: - Running
+    // MARK: - Figures and checks while the processes run
 
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
@@ -159,7 +159,7 @@ final class Deployment {
         try startWorker()
     }
 
-    // MARK: - Stopping
+    // MARK: - Stopping the processes
 
     /// Asks the worker to drain, and waits. Its exit code must be 0.
     func stopWorker(graceMilliseconds: Int64) throws(LabError) {

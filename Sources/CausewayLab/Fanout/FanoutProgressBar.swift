@@ -24,8 +24,10 @@ struct FanoutProgressBar {
 
     static func line(_ awaitedEvent: String, done: Int, of total: Int) -> String {
         guard total > 0 else { return "  waiting for \(awaitedEvent)" }
-        let filledColumns = min(barWidth, max(0, barWidth * done / total))
-        let bar = String(repeating: "█", count: filledColumns) + String(repeating: "░", count: barWidth - filledColumns)
+        let filledColumnCount = min(barWidth, max(0, barWidth * done / total))
+        let bar =
+            String(repeating: "█", count: filledColumnCount)
+            + String(repeating: "░", count: barWidth - filledColumnCount)
         return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(total)): \(awaitedEvent)"
     }
 

@@ -117,7 +117,7 @@ final class FanoutRun {
         return try H2LoadRun(deployment, pushCount: h2loadPushCount, body: body)
     }
 
-    // MARK: - Joining
+    // MARK: - Members join the audience
 
     private struct JoinCost {
         var milliseconds: Int64
@@ -179,7 +179,7 @@ final class FanoutRun {
         )
     }
 
-    // MARK: - Single commands
+    // MARK: - Load of single commands
 
     /// Measures the single commands without a fan-out. Their phones register after the members of the
     /// audience, because the joining is measured without them.
@@ -211,7 +211,7 @@ final class FanoutRun {
         }
     }
 
-    // MARK: - Fanning out
+    // MARK: - The measured fan-out
 
     private struct FanoutMeasurement {
         var commands: [AudienceUpdate]
@@ -306,7 +306,7 @@ final class FanoutRun {
         deployment.redis.flatMap { ProcessCPUTime.cpuMicroseconds(of: $0.identifier) } ?? 0
     }
 
-    // MARK: - Waiting
+    // MARK: - Waiting with a progress bar
 
     private func wait(
         _ awaitedEvent: String,

@@ -68,7 +68,7 @@ final class OutageDeployment {
         return simulator
     }
 
-    // MARK: - Starting
+    // MARK: - Starting the processes
 
     /// Starts all parts except the workers.
     func start() throws(LabError) {
@@ -183,7 +183,7 @@ final class OutageDeployment {
         )
     }
 
-    // MARK: - Breaking
+    // MARK: - Faults: freezing, killing, stopping
 
     func perform(_ action: OutageStep.Action) throws(LabError) {
         switch action {
@@ -295,7 +295,7 @@ final class OutageDeployment {
         for number in workers.indices { awaitStop(ofWorker: number) }
     }
 
-    // MARK: - Running and ending
+    // MARK: - While the processes run, and their end
 
     /// Copies new registrations to Kafka. Returns how many have been copied since the start.
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {

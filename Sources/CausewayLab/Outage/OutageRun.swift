@@ -83,7 +83,7 @@ final class OutageRun {
         }
     }
 
-    // MARK: - Playing
+    // MARK: - Commands and faults
 
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds
@@ -160,7 +160,7 @@ final class OutageRun {
         }
     }
 
-    // MARK: - Judging
+    // MARK: - Collecting the findings
 
     private func updateHistory() throws(LabError) {
         history.commands = feeds.flatMap(\.commands)

@@ -101,7 +101,7 @@ final class OutageSimulator {
         try client.requestObject("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
     }
 
-    // MARK: - Looking
+    // MARK: - Reading screens and pushes
 
     /// Returns what the phones show of an app's activities, by activity.
     func readScreens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {

@@ -24,7 +24,7 @@ struct SimulatedApp {
                     SimulatedApp(
                         app: app,
                         teamIdentifier: object["teamId"] as? String,
-                        types: try types.map(declaration)
+                        types: try types.map(parseDeclaration)
                     )
                 )
             } catch {
@@ -34,7 +34,7 @@ struct SimulatedApp {
         return apps
     }
 
-    private static func declaration(_ object: [String: Any]) throws -> DeviceModel.TypeDeclaration {
+    private static func parseDeclaration(_ object: [String: Any]) throws -> DeviceModel.TypeDeclaration {
         func shape(_ name: String) throws -> Shape {
             let data = try JSONSerialization.data(withJSONObject: object[name] as? [String: Any] ?? [:])
             return try Shape(json: String(decoding: data, as: UTF8.self))

@@ -99,7 +99,7 @@ package actor ChannelKeeper {
         managedEnvironments.first { $0.appEnvironment == appEnvironment }
     }
 
-    // MARK: - Requests
+    // MARK: - Creating and deleting channels
 
     /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion.
     /// The deletion stays planned if the audience has ended, or if a lost channel is replaced.
@@ -296,12 +296,14 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Deletes a channel at APNs, in the channels topic and in the registry. First marks the channel's entry in the
-    /// registry as `deleting`. So after a crash the periodic work completes the deletion.
+    /// Deletes a channel at APNs, in the channels topic and in the registry. Returns whether the channel is deleted
+    /// now; another worker may have completed the deletion. Returns false if the channel stays: another worker has
+    /// changed the entry since it was read, or a start may have named the channel.
+    ///
+    /// First marks the channel's entry in the registry as `deleting`. So after a crash the periodic work completes the
+    /// deletion.
     ///
     /// - Parameter isOrderedByOperator: if true, the channel is deleted even if the audience has been started.
-    /// - Returns: false if the channel stays: another worker has changed the entry since it was read, or a start may
-    ///   have named the channel. True also if another worker has completed the deletion meanwhile.
     @discardableResult
     func delete(
         _ previousEntry: ChannelEntry,

@@ -183,7 +183,7 @@ final class ChannelRegistry {
         try hashes.setFields(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
-    // MARK: - Restoring
+    // MARK: - Restoring a lost registry
 
     private static let completenessField = Array("t:".utf8)
     /// The maximum number of entries that one call to Redis writes.
@@ -225,14 +225,16 @@ final class ChannelRegistry {
     }
 
     /// Adds the entries that the registry lacks. Then writes the registry's active channels, not those that are being
-    /// deleted, into the audiences' hashes, where admission reads them.
+    /// deleted, into the audiences' hashes, where admission reads them. Returns whether the restoration is complete.
     ///
     /// If a record of the topic cannot be read, its value is copied unchanged as an entry. So no worker creates another
     /// channel for its audience, and a newer release can read the entry.
     ///
+    /// The restoration is not complete if the registry changes all the time. It is also not complete if, since
+    /// `beginRestoration`, Redis was emptied, a channel was deleted, or another process completed the restoration:
+    /// `channels` may then be out of date.
+    ///
     /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: false if, since `beginRestoration`, Redis was emptied, a channel was deleted, or another process
-    ///   completed the restoration. `channels` may then be out of date.
     func restore(
         _ channels: PublishedChannels,
         _ appEnvironment: AppEnvironment,
@@ -268,11 +270,11 @@ final class ChannelRegistry {
     /// The maximum number of times that one call of ``announceActiveChannels(_:)`` reads the registry (R4).
     private static let registryReadsPerAnnouncementMax = 8
 
-    /// Writes all active channels of the registry into the audiences' hashes. Then reads the registry again, and
-    /// writes what has changed, until nothing has changed. With one reading, this call could write an old channel over
-    /// the new one of another process.
+    /// Writes all active channels of the registry into the audiences' hashes. Returns whether all are written; false if
+    /// the registry changes all the time.
     ///
-    /// - Returns: false if the registry changes all the time.
+    /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one
+    /// reading, this call could write an old channel over the new one of another process.
     private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var announcedEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadsPerAnnouncementMax {
@@ -301,7 +303,7 @@ final class ChannelRegistry {
         try hashes.setFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
     }
 
-    // MARK: - Leases
+    // MARK: - Leases of workers
 
     func acquireCreationLease(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)

@@ -111,10 +111,8 @@ struct AssignmentTable {
         body(&entries[index])
     }
 
-    /// Applies a lane's report to the partition's entry. If the report's assignment has ended, changes nothing and
-    /// returns false.
-    ///
-    /// - Returns: whether the reported offset may be committed.
+    /// Applies a lane's report to the partition's entry. Returns whether the reported offset may be committed. If the
+    /// report's assignment has ended, changes nothing and returns false.
     mutating func apply(_ report: LaneReport, committableOffset: Int64?) -> Bool {
         guard let entry = self[report.topic, report.partition], entry.assignmentNumber == report.assignmentNumber else {
             return false
@@ -129,9 +127,8 @@ struct AssignmentTable {
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
-    /// Notes that the lane has dropped records and asks to read them again.
-    ///
-    /// - Returns: false if the report belongs to an assignment that has ended.
+    /// Notes that the lane has dropped records and asks to read them again. Returns false if the report belongs to an
+    /// assignment that has ended.
     mutating func noteRereadRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
         updateEntry(report.topic, report.partition) { $0?.rereadRequestCount &+= 1 }

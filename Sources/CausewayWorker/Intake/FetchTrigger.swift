@@ -19,11 +19,12 @@ struct FetchTrigger {
 
     private var triggerDueMilliseconds: Int64 = 0
 
+    /// Returns whether the caller must wake the broker threads now.
+    ///
     /// - Parameters:
     ///   - queuedRecordCount: records that were fetched and not dealt.
     ///   - undealtRecordCount: records that are known to be in the log and were not dealt, including the queued
     ///     records.
-    /// - Returns: whether the caller must wake the broker threads now.
     mutating func triggerIfDue(queuedRecordCount: Int, undealtRecordCount: Int64, nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= triggerDueMilliseconds, queuedRecordCount <= Self.queuedRecordsMax,
             undealtRecordCount > Int64(queuedRecordCount)

@@ -118,7 +118,7 @@ extension Intake {
         }
     }
 
-    // MARK: - State of the partitions
+    // MARK: - Status of the partitions for `StoreWatch`
 
     /// The partitions that have marks: commands and registrations.
     ///

@@ -46,6 +46,12 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     let producer: Producer
     let mailboxes: [LaneMailbox]
     private let rings: [LaneRings]
+    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart, such as 3 and
+    /// 67, share a bit and are woken together.
+    private var lanesToWake: UInt64 = 0
+    /// Passes the consumer's calls to the intake, because the consumer needs its handler before the intake
+    /// exists.
+    private let relay: ConsumerRelay
     let wakeup: Wakeup
     let drainMilliseconds: Int64
     let bootstrapServers: String
@@ -115,10 +121,6 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll)
     }
 
-    /// Passes the consumer's calls to the intake, because the consumer needs its handler before the intake
-    /// exists.
-    private let relay: ConsumerRelay
-
     func descriptorReady(_ events: Interest) {
         wakeup.drain()
         requestIterationEnd()
@@ -165,7 +167,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
     }
 
-    // MARK: - Records
+    // MARK: - Records from Kafka
 
     private func pollRecords() {
         var pollCount = 0
@@ -243,7 +245,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             partition: partition,
             bytes: UInt32(clamping: recordBytes)
         )
-        lanesToWake |= 1 << UInt64(lane & 63)
+        noteLaneToWake(lane)
         assignments.noteDealtRecord(topic, partition, offset: offset)
         if topic == Self.commandsTopicIndex, assignment.reportedEndOffset < 0 {
             // Send the log's end before the partition's first record. A lane that is far behind must know its
@@ -300,16 +302,17 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                     highWatermark: assignment.reportedEndOffset
                 )
             )
-        lanesToWake |= 1 << UInt64(lane & 63)
+        noteLaneToWake(lane)
     }
 
-    /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart, such as 3 and
-    /// 67, share a bit and are woken together.
-    private var lanesToWake: UInt64 = 0
+    /// Returns the lane's bit in `lanesToWake`.
+    @inline(__always) private func wakeBit(of lane: Int) -> UInt64 { 1 << UInt64(lane & 63) }
+
+    @inline(__always) private func noteLaneToWake(_ lane: Int) { lanesToWake |= wakeBit(of: lane) }
 
     func wakeLanes() {
         guard lanesToWake != 0 else { return }
-        for (lane, mailbox) in mailboxes.enumerated() where lanesToWake & (1 << UInt64(lane & 63)) != 0 {
+        for (lane, mailbox) in mailboxes.enumerated() where lanesToWake & wakeBit(of: lane) != 0 {
             mailbox.wakeup.signal()
         }
         lanesToWake = 0
@@ -323,7 +326,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             let inbox = mailboxes[lane].inbox
             while let entry = overflows[lane].entries.first, push(entry, to: lane) {
                 overflows[lane].entries.removeFirst()
-                lanesToWake |= 1 << UInt64(lane & 63)
+                noteLaneToWake(lane)
             }
             if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 writeLog(.partitionsPaused, ["lane": "\(lane)"])
@@ -339,7 +342,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         }
     }
 
-    // MARK: - From the lanes, and to them
+    // MARK: - Reports of the lanes and of the producer
 
     func takeLaneReports() {
         for mailbox in mailboxes {
@@ -372,7 +375,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             let report = DeliveryReport(tag: DeliveryReportTag.outgoingRecordTag(of: tag), errorCode: error)
             let isPushed = rings[lane].push(report)
             precondition(isPushed, "the ring has room for a report of each record of the lane")
-            lanesToWake |= 1 << UInt64(lane & 63)
+            noteLaneToWake(lane)
         }
         wakeLanes()
     }

@@ -39,6 +39,7 @@ final class IntakeSignals: Sendable {
     /// take them, because only this thread gives orders.
     func offerSettings() { areSettingsOffered.store(true, ordering: .releasing) }
 
+    /// Returns whether settings were offered since the last call.
     func takeSettingsOffer() -> Bool {
         areSettingsOffered.load(ordering: .relaxed) && areSettingsOffered.exchange(false, ordering: .acquiring)
     }

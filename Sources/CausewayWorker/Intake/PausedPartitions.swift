@@ -50,11 +50,11 @@ struct PausedPartitions {
     }
 
     mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {
-        dueMilliseconds[partition] = Self.resumeAtMilliseconds(atOrAfter: untilMilliseconds)
+        dueMilliseconds[partition] = Self.resumptionDueMilliseconds(atOrAfter: untilMilliseconds)
     }
 
     /// Returns the first multiple of ``resumeIntervalMilliseconds`` at or after the due time.
-    static func resumeAtMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
+    static func resumptionDueMilliseconds(atOrAfter dueMilliseconds: Int64) -> Int64 {
         (dueMilliseconds + resumeIntervalMilliseconds - 1) / resumeIntervalMilliseconds * resumeIntervalMilliseconds
     }
 

@@ -86,7 +86,7 @@ extension IncomingCommand {
             staleDateSeconds: view.staleDateSeconds,
             identifier: view.commandIdentifier,
             body: view.body,
-            layout: view.layout,
+            bodyLayout: view.bodyLayout,
             partition: view.sourcePartition,
             offset: view.sourceOffset,
             recordTimestampMilliseconds: view.recordTimestampMilliseconds,
@@ -116,7 +116,7 @@ extension IncomingMembershipChange {
     }
 }
 
-// MARK: - Store
+// MARK: - Calls to Redis
 
 extension Lane {
     /// How many calls a loop below moves behind the others in one iteration, because their servers are unreachable.
@@ -141,9 +141,9 @@ extension Lane {
         }
     }
 
-    /// Retires tokens in their activities' own records, after pushes to an audience have shown that the
+    /// Retires tokens in the values of their activities in Redis, after pushes to an audience have shown that the
     /// tokens are dead.
-    func performAudienceActivityCalls() {
+    func performTokenRetirementCalls() {
         guard store.isReady else { return }
         var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
         while let issueOutcome = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
@@ -179,7 +179,7 @@ extension Lane {
     }
 }
 
-// MARK: - Outgoing records
+// MARK: - Records for Kafka
 
 extension Lane {
     func produceOutgoingAudienceRecords() {

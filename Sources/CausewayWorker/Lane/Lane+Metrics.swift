@@ -11,7 +11,7 @@ import Reactor
 /// Events are counted where they happen, in the lane's own counters. Gauges are read when the metrics are
 /// published, four times a second.
 extension Lane {
-    // MARK: - Events
+    // MARK: - Counting events
 
     /// Counts an outgoing record that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ outgoingRecord: OutgoingRecord) {
@@ -91,7 +91,7 @@ extension Lane {
         metrics.add(.apnsGoAways, pool, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
-    // MARK: - Gauges
+    // MARK: - Publishing gauges
 
     func publishMetricsIfDue() {
         if metrics.isPublicationDue(nowMilliseconds: loop.nowMilliseconds) { publishMetrics() }
@@ -243,51 +243,4 @@ extension Lane {
             )
         }
     }
-}
-
-/// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age
-/// does not matter.
-struct ProviderTokenUse {
-    /// How long a token counts as in use after a push. The time is longer than the usual time between two
-    /// requests for the metrics, so that each used token is seen.
-    static let inUseMilliseconds: Int64 = 60_000
-
-    /// When the token was issued, UNIX seconds; nil: not known yet.
-    var issuedAtSeconds: Int64?
-    private var submittedPushCount: UInt64 = 0
-    private var lastUsedAtMilliseconds: Int64?
-
-    /// - Parameters:
-    ///   - submittedPushCount: all pushes that the pool has taken since the start.
-    ///   - isNeeded: whether pushes wait for a connection or for their response.
-    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
-    ///     connection.
-    mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
-        if submittedPushCount != self.submittedPushCount || isNeeded { lastUsedAtMilliseconds = nowMilliseconds }
-        self.submittedPushCount = submittedPushCount
-        if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
-    }
-
-    func isInUse(nowMilliseconds: Int64) -> Bool {
-        lastUsedAtMilliseconds.map { nowMilliseconds - $0 < Self.inUseMilliseconds } ?? false
-    }
-}
-
-/// Distinguishes a reconnection to Redis from the first connection.
-struct RedisConnectionHistory {
-    private var hasBeenReady = false
-    private var isLost = false
-
-    /// Notes that the connection is ready.
-    ///
-    /// - Returns: whether this is a reconnection: the connection was ready before, and was lost.
-    mutating func noteReady() -> Bool {
-        defer {
-            hasBeenReady = true
-            isLost = false
-        }
-        return hasBeenReady && isLost
-    }
-
-    mutating func noteLost() { isLost = true }
 }

@@ -54,6 +54,7 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
+    /// Sends a report with the partition's newest progress. Returns whether the ring had room for it.
     private func reportPartition(_ entryIndex: Int, isDrained: Bool) -> Bool {
         let entry = partitions[entryIndex]
         let newestProgress = progress(of: entry)

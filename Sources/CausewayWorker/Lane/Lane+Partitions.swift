@@ -111,7 +111,7 @@ extension Lane {
         partitions[entryIndex].highWatermark = order.highWatermark
     }
 
-    // MARK: - State in the cores
+    // MARK: - What the cores say about a partition
 
     func progress(of entry: LanePartitions.Entry) -> PartitionProgress? {
         entry.isFanout ? audiences.progress(entry.indexInCore) : delivery.progress(entry.indexInCore)

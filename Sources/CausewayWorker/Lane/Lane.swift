@@ -22,10 +22,11 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// CPU instead of 8.7 s. The time delays a push by a few milliseconds, which is little beside APNs' tens of
     /// milliseconds.
     static let iterationIntervalMicrosecondsMin: Int64 = 4_000
-    /// The least time between two iterations while pushes wait for streams. In each round trip, a connection sends at
-    /// most as many requests as it has streams. The wait for an iteration lengthens the round trip, so it must be
-    /// short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each iteration waits 4 ms.
-    static let iterationIntervalAwaitingStreamsMicrosecondsMin: Int64 = 1_000
+    /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. In each
+    /// round trip, a connection sends at most as many requests as it has streams. The wait for an iteration lengthens
+    /// the round trip, so it must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each iteration
+    /// waits 4 ms.
+    static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
     /// The maximum number of records that one iteration takes from the inbox. This bounds the duration of an iteration.
     /// The number is large, because the newer states of an iteration replace the older ones before a command begins.
     static let recordsPerIterationMax = 4_096
@@ -133,7 +134,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         Moment(monotonicMilliseconds: loop.nowMilliseconds, wallMilliseconds: loop.wallMilliseconds)
     }
 
-    // MARK: - Iterations
+    // MARK: - The iteration of the event loop
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
@@ -172,14 +173,15 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
-        let waitsForStreams = pools.contains { $0.isFull && $0.pool.inFlightPushCount > 0 }
+        let isAnyPoolFull = pools.contains { $0.isFull && $0.pool.inFlightPushCount > 0 }
         loop.iterationIntervalMicrosecondsMin =
-            waitsForStreams
-            ? Self.iterationIntervalAwaitingStreamsMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
+            isAnyPoolFull ? Self.fullPoolIterationIntervalMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
     }
 
-    /// Passes to the cores what other threads have sent. Orders come first, because an assignment must begin before its
-    /// first record is taken, and settings apply to the records of the same iteration.
+    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores.
+    ///
+    /// Orders come first: an assignment must begin before its first record is taken, and new settings apply to the
+    /// records of the same iteration. The lag comes last, because it counts the records that are not taken yet.
     private func takeInput() {
         takeLaneOrders()
         takeDeliveryReports()
@@ -206,7 +208,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// records, `takeRecords` has already produced some of the records for Kafka.)
     private func carryOutActions() {
         performStoreCalls()
-        performAudienceActivityCalls()
+        performTokenRetirementCalls()
         performAudienceStoreCalls()
         performPushes()
         produceOutgoingRecords()
@@ -222,7 +224,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         coreTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: TimerTag.core)
     }
 
-    // MARK: - From the Kafka thread
+    // MARK: - Input from the Kafka thread
 
     private func takeLaneOrders() {
         while let order = mailbox.orders.pop() {
@@ -272,7 +274,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             // If the lane does not know the partition, take the orders now: the Kafka thread may have sent the
             // `LaneOrder` that assigns the partition after this iteration took its orders.
             if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
-            guard receive(entry) else {
+            guard takeUnlessFull(entry) else {
                 waitingEntry = entry
                 return
             }
@@ -295,11 +297,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         }
     }
 
-    /// Gives one record to its core. Drops a record of a partition that the lane no longer has.
-    ///
-    /// - Returns: true if the record was given to its core or dropped. False if the core has no room for a record of
-    ///   this partition yet; the entry then keeps its message.
-    private func receive(_ entry: InboxEntry) -> Bool {
+    /// Gives one record to its core. Drops a record of a partition that the lane no longer has. Returns whether the
+    /// entry was taken. If its core has no room for a record of this partition yet, the entry keeps its message, and
+    /// the caller tries again later.
+    private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)
         guard let entryIndex = partitions.entryIndex(topic: entry.topic, partition: entry.partition),

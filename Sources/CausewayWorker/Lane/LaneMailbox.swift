@@ -210,6 +210,8 @@ struct LaneRings {
         deliveryReports = .passUnretained(mailbox.deliveryReports)
     }
 
+    // Both functions return whether the ring had room.
+
     func push(_ entry: InboxEntry) -> Bool { inbox._withUnsafeGuaranteedRef { $0.push(entry) } }
     func push(_ report: DeliveryReport) -> Bool { deliveryReports._withUnsafeGuaranteedRef { $0.push(report) } }
 }

@@ -165,6 +165,7 @@ extension Lane {
         }
     }
 
+    /// Returns whether the pool took the push.
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
         pool.pool.submit(
             PushRequest(
@@ -180,6 +181,7 @@ extension Lane {
         )
     }
 
+    /// Returns whether the pool took the push of this record.
     private func submit(_ record: RecordIndex, to pool: LanePool) -> Bool {
         let view = delivery.view(record)
         return pool.pool.submit(

@@ -125,7 +125,7 @@ struct MemoryBudget: Equatable {
         max(64, min(configured, Int(audienceBytesPerLane / 4 / Self.bytesPerFanoutRecord)))
     }
 
-    var fanoutBytesMax: Int { Int(audienceBytesPerLane / 4) }
+    var fanoutRecordBytesMax: Int { Int(audienceBytesPerLane / 4) }
 
     // MARK: - Limits of librdkafka
 

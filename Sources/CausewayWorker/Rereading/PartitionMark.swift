@@ -126,6 +126,8 @@ enum MarkStep: Equatable {
         return outdatedPrimaries.isEmpty ? .keep : .advance(outdatedPrimaries)
     }
 
+    /// Whether the primary may lack what the partition's records wrote: it has no mark, a mark of another run of its
+    /// process, or an incomplete mark of another rereading.
     private static func lacksRecords(
         _ primary: (runIdentifier: String, mark: PartitionMark?),
         _ ownRereadingIdentifier: UInt64?

@@ -89,10 +89,8 @@ actor StoreWatch {
     }
 
     /// Reads all marks once, writes the marks that must change, and requests a rereading where records are
-    /// missing. Blocks for several round trips. If no primary replies, this call does nothing, and the lanes
-    /// report that Redis is down.
-    ///
-    /// - Returns: false if no primary replied.
+    /// missing. Returns whether any primary replied. If none did, this call does nothing, and the lanes report that
+    /// Redis is down. Blocks for several round trips.
     func poll() -> Bool {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = exchange.statuses
@@ -225,17 +223,17 @@ actor StoreWatch {
             let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerRenewal)
             addWrites(
                 primaries,
-                renewsAllCopies ? .replaceUnderAllHashTags : .replaceUnderFirstHashTag,
+                renewsAllCopies ? .replaceExistingCopies : .replaceFirstCopy,
                 { _ in status.settledEndOffset }
             )
-        case .writeFirst(let primaries): addWrites(primaries, .writeUnderAllHashTags, { _ in status.settledEndOffset })
-        case .complete(let primaries): addWrites(primaries, .replaceUnderAllHashTags, { _ in status.settledEndOffset })
+        case .writeFirst(let primaries): addWrites(primaries, .writeAllCopies, { _ in status.settledEndOffset })
+        case .complete(let primaries): addWrites(primaries, .replaceExistingCopies, { _ in status.settledEndOffset })
         case .reread(let primaries, let firstMissingOffset, let isPrimaryEmptied):
             let rereadingIdentifier = UInt64.random(in: 1 ... .max)
             requestedRereadingIdentifiers[status.assignmentNumber] = rereadingIdentifier
             addWrites(
                 primaries,
-                .writeUnderAllHashTags,
+                .writeAllCopies,
                 { marksByPrimary[$0].mark?.storedEndOffset },
                 rereadingIdentifier
             )
@@ -262,7 +260,7 @@ actor StoreWatch {
         var failedAssignmentNumbers: Set<UInt32> = []
         for (primaryIndex, primary) in primaries.enumerated() {
             for mode in [
-                PrimaryMarks.WriteMode.writeUnderAllHashTags, .replaceUnderAllHashTags, .replaceUnderFirstHashTag,
+                PrimaryMarks.WriteMode.writeAllCopies, .replaceExistingCopies, .replaceFirstCopy,
             ] {
                 let modeWrites = writes.filter { $0.primaryIndex == primaryIndex && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
@@ -271,7 +269,7 @@ actor StoreWatch {
                     to: primary,
                     mode
                 )
-                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeUnderAllHashTags {
+                for (write, isDone) in zip(modeWrites, writeResults) where !isDone && mode == .writeAllCopies {
                     failedAssignmentNumbers.insert(write.assignmentNumber)
                 }
             }

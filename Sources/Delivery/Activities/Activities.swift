@@ -17,10 +17,11 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The slot of the last command whose alert a newer state of this activity carried; `.null`: there was none. The
-    /// index is used only to prefetch that slot, so the slot may have been freed.
-    var lastRider = RecordIndex.null
-    /// The pool of the activity's pushes, or `unknownEnvironment` while the activity's environment is not known.
+    /// The slot that is worth prefetching before a command of this activity is merged: that of its last rider. Only a
+    /// hint, because the slot may have been freed or used again. `.null`: the activity had no rider.
+    var riderToPrefetch = RecordIndex.null
+    /// The pool of the activity's pushes. `unknownEnvironment` until an admission or a command's token has named the
+    /// environment.
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit. While the activity's environment is not known, this is
     /// a guess. When the admission names the environment, the credit moves to the right pool (`moveCredit`).
@@ -38,22 +39,22 @@ struct ActivitySlot: BitwiseCopyable {
 
     /// Whether the activity's next command must still wait for `earliestBeginAtMilliseconds`.
     @inline(__always)
-    func isBeginDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
+    func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the activity's delay is over. The command may have to wait for another reason
     /// (`mustNextCommandWait`).
     @inline(__always) func hasUndelayedCommand(now: Moment) -> Bool {
-        !waitingList.isEmpty && !isBeginDelayed(now: now)
+        !waitingList.isEmpty && !isNextCommandDelayed(now: now)
     }
 
     /// Whether the activity may have a wait. This quick test is nearly always false, so the exact tests run rarely.
     /// They test whether the next command is delayed, whether a deferred command must be read again first, and whether
     /// a command that was read again pauses.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isBeginDelayed(now: now) || hasOrHadDeferralWait }
+    func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || hasOrHadDeferralWait }
 
-    /// Whether `deferralWait` or `startWait` was set, even if the time of that wait has passed.
-    @inline(__always) var hasOrHadDeferralWait: Bool { deferralWait.wasSet || startWait.wasSet }
+    /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed.
+    @inline(__always) var hasOrHadDeferralWait: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
@@ -63,7 +64,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// - the pause of a command that was read again (`deferralWait`).
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
-        var end = isBeginDelayed(now: now) ? earliestBeginAtMilliseconds : .max
+        var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
         if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
@@ -81,12 +82,12 @@ struct ActivitySlot: BitwiseCopyable {
     mutating func resetServiceFaultCount() { serviceFaultCount = 0 }
 
     /// Delays the activity's next command until a monotonic time, unless it is already delayed longer.
-    mutating func delayBegin(until monotonicMilliseconds: Int64) {
+    mutating func delayNextCommand(until monotonicMilliseconds: Int64) {
         earliestBeginAtMilliseconds = max(earliestBeginAtMilliseconds, monotonicMilliseconds)
     }
 
     /// Sets `earliestBeginAtMilliseconds` back to what it was before the last push, because no stream took that push.
-    mutating func restoreEarliestBegin(_ monotonicMilliseconds: Int64) {
+    mutating func restoreNextCommandDelay(until monotonicMilliseconds: Int64) {
         earliestBeginAtMilliseconds = monotonicMilliseconds
     }
 }
@@ -156,7 +157,7 @@ struct Activities: ~Copyable {
         slots.free(activity)
     }
 
-    // MARK: - Phases
+    // MARK: - Phases of activities
 
     /// Enters a phase that has no timer (R7). Inlined: where the phase is a constant, the compiler removes the tests
     /// for the other phases.

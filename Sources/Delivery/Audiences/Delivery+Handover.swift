@@ -73,7 +73,7 @@ extension Delivery {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
         case .outcome(let outcome):
-            precondition(outcome != .invalid)
+            precondition(!outcome.needsDeadLetter)
             records[record].times.admittedAtMilliseconds = admittedAtMilliseconds < 0 ? nil : admittedAtMilliseconds
             records[record].setReason(reason)
             finish(record, outcome)

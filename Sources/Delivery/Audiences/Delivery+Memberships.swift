@@ -79,12 +79,11 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires.
+    /// Begins the change of audiences that the reply to a registration requires. Returns whether the registration must
+    /// wait: for the end of the change or, after the reply `full`, for the next attempt of the call.
     ///
     /// The audiences are notified before Redis is asked for the command that is held for the token. So they are
     /// notified even if the held command fails, or if another worker reads the registration again after a crash.
-    /// - Returns: whether the registration must wait for the end of the change. After the reply `full` it waits for the
-    ///   next attempt of the call instead.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {

@@ -122,7 +122,7 @@ extension Delivery {
         )
         guard
             let partition = partitions.partition(of: slot.pointee.place),
-            let receivedAtMonotonicMilliseconds = partition.pointee.receiptTimes.receivedAtMilliseconds(
+            let receivedAtMonotonicMilliseconds = partition.pointee.receiptTimes.receivedAtMonotonicMilliseconds(
                 of: slot.pointee.place.offset
             )
         else { return false }
@@ -138,12 +138,12 @@ extension Delivery {
     }
 
     /// Called when Kafka did not accept a command's deferred record. Queues the command for its activity again if it
-    /// can be sent now: its pool is not blocked, and its pause is over. Without this, a missing deferred topic would
-    /// stop the command for good.
+    /// can be sent now: its pool is not blocked, and its pause is over. Returns whether it was queued. If it was not,
+    /// the deferred record must be produced again.
     ///
-    /// A start is never queued again. Its draw on the device's budget is already refunded, and only the next reading of
-    /// its deferred record draws again.
-    /// - Returns: false if the deferred record must be produced again.
+    /// If no command were queued here, a missing deferred topic would stop commands for good. But a start is never
+    /// queued again: its draw on the device's budget is already refunded, and only the next reading of its deferred
+    /// record draws again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
@@ -277,7 +277,8 @@ extension Delivery {
         }
     }
 
-    /// - Returns: whether a push was deferred.
+    /// Checks each push that waits for a stream: finishes, replaces, drops or defers those that must not wait longer.
+    /// Returns whether a push was deferred.
     private mutating func reviewReadyPushes(_ poolKey: PoolKey, now: Moment) -> Bool {
         let isBlocked = pools.isBlocked(poolKey)
         var hasDeferred = false
@@ -306,7 +307,8 @@ extension Delivery {
         return hasDeferred
     }
 
-    /// - Returns: whether a command was deferred.
+    /// Checks each activity that waits for a credit: removes expired commands, and defers those that must not wait
+    /// longer. Returns whether a command was deferred.
     private mutating func reviewActivitiesAwaitingCredit(_ poolKey: PoolKey, now: Moment) -> Bool {
         var hasDeferred = false
         for _ in 0..<pools.activitiesAwaitingCreditCount(of: poolKey) {

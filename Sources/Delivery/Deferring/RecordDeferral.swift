@@ -44,8 +44,8 @@ struct DeferralWait: BitwiseCopyable {
 
     init() {}
 
-    /// Whether a wait was set, even if its time has passed.
-    @inline(__always) var wasSet: Bool { untilMilliseconds != .min }
+    /// Whether there is a wait, or there was one whose time has passed.
+    @inline(__always) var isOrWasOngoing: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
@@ -78,7 +78,8 @@ struct StartWait: BitwiseCopyable {
     /// The version of the expected start. It has a meaning only while a start is expected.
     private var version = Version(timestamp: 0, sequence: 0)
 
-    @inline(__always) var wasSet: Bool { untilMilliseconds != .min }
+    /// Whether a start is expected, or was expected and did not come in time.
+    @inline(__always) var isOrWasOngoing: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }

@@ -28,7 +28,7 @@ public struct PushResult {
 
         /// Whether the response counts as a sign that APNs works, because it decides about this push or its token.
         /// `topicSuspect` does not count, because the topic may be wrong for all pushes of the app.
-        package var isDecisive: Bool {
+        package var showsThatAPNsWorks: Bool {
             switch self {
             case .accepted, .throttled, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
             case .retryNow, .retryLater, .topicSuspect, .ambiguous: false

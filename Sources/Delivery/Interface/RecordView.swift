@@ -136,7 +136,7 @@ public struct RecordView {
     /// The ``ActivityIdentifierTemplate`` of a start to an audience; otherwise empty.
     public var activityTemplate: UnsafeRawBufferPointer { slot.bytes(slot.audienceCommand.activityTemplate) }
     /// The positions of the parts of ``body``.
-    public var layout: Body.Layout { slot.bodyLayout }
+    public var bodyLayout: Body.Layout { slot.bodyLayout }
     /// The expiration that the command names, UNIX seconds; -1: it names none. For a start, the policy's `startSeconds`
     /// limit the expiration, so it is never -1.
     public var ownExpirationSeconds: Int64 { slot.ownExpirationSeconds }

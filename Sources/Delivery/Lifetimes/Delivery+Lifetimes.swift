@@ -91,12 +91,11 @@ extension Delivery {
 
     /// Whether the timetable may have the command's activity, so that the outcome must be reported.
     ///
-    /// For an update, the command's policy or the app's default policy must limit the lifetime. So updates make no call
-    /// if no policy limits lifetimes.
-    ///
-    /// Always true for a start or an end, because an earlier command may have named another policy, which limits the
-    /// lifetime. If the command's own policy does not limit the lifetime, the report removes the activity from the
-    /// timetable (`aliveEvent`).
+    /// - For an update: whether the command's policy or the app's default policy limits the lifetime. So updates make
+    ///   no call if no policy limits lifetimes.
+    /// - For a start or an end: always true. An earlier command of the activity may have named a policy that limits the
+    ///   lifetime, even if this command's policy does not. The report of a start without a limit removes the activity
+    ///   from the timetable (`aliveEvent`).
     private func mayBeInTimetable(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policyIndex) > 0
             || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
@@ -117,7 +116,7 @@ extension Delivery {
         }
         if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
         guard slot.pointee.kind == .command else { return .removed }
-        if slot.pointee.event == .update, slot.pointee.ending.outcome == .ended { return .updatedAfterEnd }
+        if slot.pointee.event == .update, slot.pointee.ending.outcome.showsEndedActivity { return .updatedAfterEnd }
         guard slot.pointee.event != .end else { return .removed }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
@@ -197,7 +196,7 @@ extension Delivery {
             ? .alive(atMilliseconds: aliveMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds) : .removed
     }
 
-    /// Continues a record after its event is in the timetable, or after Redis refused the event.
+    /// Continues a record after its lifetime event is in the timetable, or after Redis refused the lifetime event.
     mutating func continueAfterLifetimeEvent(_ record: RecordIndex) {
         let stage = records[record].stage
         acknowledge(record)
@@ -313,16 +312,16 @@ extension Delivery {
         return false
     }
 
-    /// Merges a command with the last waiting one, `tail`. At least one of them is the end of a lifetime. This end has
-    /// no state, so it replaces none, and it is always the last in the list.
+    /// Merges a command with the last waiting one, `tail`. Returns whether the record's slot is still in use. The slot
+    /// is freed at once if a waiting command superseded the record and counts it.
+    ///
+    /// At least one of the two commands is the end of a lifetime. This end has no state, so it replaces none, and it is
+    /// always the last in the list.
     /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
     /// - An update that is not newer than the end is put before the end, no matter which of them the lane reads first.
     /// - A newer update stays before the end if the lane has read the update first.
     /// - A newer update that the lane reads after the end gets the outcome `ended`.
     /// - Of two ends of lifetimes, the older one stays.
-    ///
-    /// - Returns: whether the record's slot is still in use. The slot is freed at once if a waiting command superseded
-    ///   the record and counts it.
     mutating func mergeInvolvingLifetimeEnd(
         _ record: RecordIndex,
         with tail: RecordIndex,

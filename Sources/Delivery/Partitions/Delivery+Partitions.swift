@@ -148,7 +148,9 @@ extension Delivery {
     /// records are settled or dropped, or if the partition is not assigned.
     public func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.unsettledRecordCount > 0 else { return nil }
-        return partition.pointee.receiptTimes.receivedAtMilliseconds(of: partition.pointee.ledger.committableOffset)
+        return partition.pointee.receiptTimes.receivedAtMonotonicMilliseconds(
+            of: partition.pointee.ledger.committableOffset
+        )
     }
 
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or

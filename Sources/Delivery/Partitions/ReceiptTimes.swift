@@ -13,7 +13,7 @@ package struct ReceiptTimes: ~Copyable {
 
     private struct Sample: BitwiseCopyable {
         var offset: Int64
-        var receivedAtMilliseconds: Int64
+        var receivedAtMonotonicMilliseconds: Int64
     }
 
     private let samples = UnsafeMutablePointer<Sample>.allocate(capacity: ReceiptTimes.samplesMax)
@@ -31,7 +31,7 @@ package struct ReceiptTimes: ~Copyable {
     ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that earlier samples are not needed.
     package mutating func noteReceipt(
         _ offset: Int64,
-        atMilliseconds receivedAtMilliseconds: Int64,
+        atMilliseconds receivedAtMonotonicMilliseconds: Int64,
         committableOffset: Int64,
         areEarlierRecordsSettled: Bool
     ) {
@@ -40,24 +40,25 @@ package struct ReceiptTimes: ~Copyable {
             sampleIntervalMilliseconds = Self.sampleIntervalMillisecondsMin
             nextSampleDueMilliseconds = .min
         }
-        guard receivedAtMilliseconds >= nextSampleDueMilliseconds else { return }
+        guard receivedAtMonotonicMilliseconds >= nextSampleDueMilliseconds else { return }
         if sampleCount == Self.samplesMax { dropSamples(committableOffset: committableOffset) }
-        (samples + sampleCount).initialize(to: Sample(offset: offset, receivedAtMilliseconds: receivedAtMilliseconds))
+        (samples + sampleCount)
+            .initialize(to: Sample(offset: offset, receivedAtMonotonicMilliseconds: receivedAtMonotonicMilliseconds))
         sampleCount += 1
-        nextSampleDueMilliseconds = receivedAtMilliseconds + sampleIntervalMilliseconds
+        nextSampleDueMilliseconds = receivedAtMonotonicMilliseconds + sampleIntervalMilliseconds
     }
 
     /// Returns when the record at `offset` was received, a monotonic time; nil if no sample is at this offset or below.
     /// Only for a received record that is not settled. The time may be too early, at most by the time between two
     /// samples.
-    package func receivedAtMilliseconds(of offset: Int64) -> Int64? {
+    package func receivedAtMonotonicMilliseconds(of offset: Int64) -> Int64? {
         var low = 0
         var high = sampleCount
         while low < high {
             let middle = (low + high) / 2
             if samples[middle].offset <= offset { low = middle + 1 } else { high = middle }
         }
-        return low > 0 ? samples[low - 1].receivedAtMilliseconds : nil
+        return low > 0 ? samples[low - 1].receivedAtMonotonicMilliseconds : nil
     }
 
     private mutating func dropSamples(committableOffset: Int64) {

@@ -34,7 +34,7 @@ package enum SettledOffsetsText {
     private static let bitsForm = UInt8(ascii: "b")
     private static let firstCharacter = UInt8(ascii: "0")
 
-    // MARK: - Writing
+    // MARK: - Writing the text
 
     /// Encodes ranges. If not all of them fit, the highest offsets are left out.
     ///
@@ -114,7 +114,7 @@ package enum SettledOffsetsText {
         if bitCount > 0 { text.append(firstCharacter + UInt8(bitBuffer << UInt32(6 - bitCount) & 63)) }
     }
 
-    // MARK: - Reading
+    // MARK: - Reading the text
 
     /// Decodes the text of a commit's metadata. The text may be wrong: a mirroring tool may copy it to
     /// another offset, and a topic may have been deleted and created again.

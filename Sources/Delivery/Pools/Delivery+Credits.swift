@@ -3,8 +3,8 @@
 /// A returned credit begins activities that wait for one (`beginActivitiesAwaitingCredit`). This is no endless
 /// recursion: an activity that waits for a credit has none to return.
 extension Delivery {
-    /// Takes a credit of the activity's pool, or makes the activity wait for a credit. Frees no activity.
-    /// - Returns: false if the activity waits.
+    /// Takes a credit of the activity's pool, or makes the activity wait for a credit. Returns whether a credit was
+    /// taken. Frees no activity.
     mutating func takeCreditOrWait(_ activity: ActivityIndex, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
@@ -27,6 +27,7 @@ extension Delivery {
         return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
     }
 
+    /// Moves the credit to another pool. Returns whether that pool had a free credit.
     private mutating func moveCredit(of activity: ActivityIndex, to poolKey: PoolKey, now: Moment) -> Bool {
         let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].creditedPoolKind)
         guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }

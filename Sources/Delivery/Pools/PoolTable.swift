@@ -4,7 +4,12 @@ import LiveActivity
 /// (``PoolTable``). The environment of an activity is unknown until an admission or a command's token names it. Until
 /// then ``PoolTable/poolKey(of:_:)`` chooses the credits.
 struct PoolKey: Equatable, BitwiseCopyable {
-    enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
+    enum Kind: UInt8, CaseIterable {
+        case production, sandbox
+        /// The environment is not known yet. Credits of this kind are given only while the app's production pool is
+        /// blocked (``PoolTable/poolKey(of:_:)``).
+        case unknownEnvironment
+    }
 
     var appIndex: UInt16
     var kind: Kind
@@ -117,6 +122,7 @@ final class PoolTable {
 
     // MARK: - Credits
 
+    /// Takes a credit if the pool has one. Returns whether it had one.
     func takeCredit(of poolKey: PoolKey) -> Bool {
         guard hasCredit(of: poolKey) else { return false }
         poolStates[poolKey.tableIndex].takenCreditCount += 1
@@ -129,8 +135,7 @@ final class PoolTable {
     }
 
     /// Takes a credit of the new pool and returns the credit of the old one, so that a push uses only the credits of
-    /// its own pool (R22).
-    /// - Returns: false if the new pool has no credit left.
+    /// its own pool (R22). Returns whether the new pool had a credit; if it had none, nothing changes.
     func moveCredit(from oldPoolKey: PoolKey, to poolKey: PoolKey) -> Bool {
         guard takeCredit(of: poolKey) else { return false }
         returnCredit(of: oldPoolKey)
@@ -148,7 +153,7 @@ final class PoolTable {
         hasCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
 
-    // MARK: - Queues
+    // MARK: - Pushes and activities that wait
 
     func appendReadyPush(_ record: RecordIndex, to poolKey: PoolKey, now: Moment) {
         let index = poolKey.tableIndex
@@ -189,12 +194,17 @@ final class PoolTable {
         poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 
-    // MARK: - Outages
+    // MARK: - Responses and outages
 
     /// Notes a response that is about the push itself or its token. Such a response shows that APNs works.
     /// - Parameter isCountedInRate: whether the response counts in the pool's rate of responses. False if APNs refused
     ///   a token that may still be right: its push waits and is sent again.
-    func noteDecisiveResponse(of poolKey: PoolKey, isCountedInRate: Bool, sendingMillisecondsMax: Int64, now: Moment) {
+    func noteResponseOfWorkingAPNs(
+        of poolKey: PoolKey,
+        isCountedInRate: Bool,
+        sendingMillisecondsMax: Int64,
+        now: Moment
+    ) {
         let index = poolKey.tableIndex
         outageWatches[index].noteResponse(awaitsMore: !poolStates[index].readyPushes.isEmpty, now: now)
         guard isCountedInRate else { return }
@@ -230,8 +240,9 @@ final class PoolTable {
         sendingMillisecondsMax: Int64,
         now: Moment
     ) {
-        // With the credits of `unknownEnvironment`, activities only ask Redis for their environment. The pool of that
-        // environment then sends their pushes. So this key has no rate of responses to measure.
+        // No response of APNs counts for the kind `unknownEnvironment`, so there is no rate to measure. A credit of
+        // this kind only lets an activity ask Redis for its environment. The push then needs a credit of the pool of
+        // that environment (`moveCredit`).
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushCount = queuedCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)

@@ -31,7 +31,7 @@ extension Delivery {
                 // The spacing counts from the sending. The push may have waited for its stream since its
                 // admission.
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
-                activities[activity].delayBegin(until: now.monotonicMilliseconds + spacingMilliseconds)
+                activities[activity].delayNextCommand(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
                 countPush()
                 return record
@@ -46,7 +46,7 @@ extension Delivery {
     /// - The push was admitted before the lane read ahead after an outage of APNs. Its state may then be much older
     ///   than the newer one. (R21)
     func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        if records[record].isStart || !activities[activity].isBeginDelayed(now: now) { return true }
+        if records[record].isStart || !activities[activity].isNextCommandDelayed(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
         guard let admittedAtMilliseconds = records[record].times.admittedAtMilliseconds else {
             preconditionFailure("a push was not admitted")
@@ -60,7 +60,7 @@ extension Delivery {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
-        activities[activity].restoreEarliestBegin(lastOfferedPush.previousEarliestBeginAtMilliseconds)
+        activities[activity].restoreNextCommandDelay(until: lastOfferedPush.previousEarliestBeginAtMilliseconds)
         records[record].uncountAttempt()
         uncountPush()
         lastOfferedPush = OfferedPush()
@@ -76,12 +76,12 @@ extension Delivery {
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)
-        if result.disposition.isDecisive {
+        if result.disposition.showsThatAPNsWorks {
             // If the configuration may be wrong instead of the refused token, the push waits and is sent again. Such a
             // response does not count in the pool's rate of responses.
             let isCountedInRate = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let sendingMillisecondsMax = configuration.deferredDelayMilliseconds
-            pools.noteDecisiveResponse(
+            pools.noteResponseOfWorkingAPNs(
                 of: PoolKey(records[record].pool),
                 isCountedInRate: isCountedInRate,
                 sendingMillisecondsMax: sendingMillisecondsMax,
@@ -91,7 +91,7 @@ extension Delivery {
         let isStart = records[record].isStart
         switch result.disposition {
         case .accepted:
-            removeAlertsNotNewer(than: record, of: activity)
+            removeWaitingAlerts(upToAlertOf: record, of: activity)
             activities[activity].resetServiceFaultCount()
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:

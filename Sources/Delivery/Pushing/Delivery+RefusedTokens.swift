@@ -14,7 +14,7 @@ extension Delivery {
         _ result: PushResult,
         now: Moment
     ) {
-        guard records[record].noteRefusedToken(result, now: now) else {
+        guard records[record].planTokenRetirement(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
         }
         activities[activity].resetServiceFaultCount()

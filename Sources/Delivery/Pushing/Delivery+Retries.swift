@@ -37,7 +37,7 @@ extension Delivery {
             )
         }
         let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
-        activities[activity].delayBegin(until: dueMilliseconds)
+        activities[activity].delayNextCommand(until: dueMilliseconds)
         activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
     }
 

@@ -63,10 +63,10 @@ extension RecordSlot {
         }
     }
 
-    /// Notes that Redis must retire the token, because APNs calls it dead or does not know it. (R17)
-    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead. Then it is not
-    ///   retired, because APNs may not know the registration yet.
-    mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
+    /// Notes under which condition Redis must retire a token that APNs calls dead or does not know. Notes nothing and
+    /// returns false if the token was registered at or after the time from which APNs calls it dead: APNs may not know
+    /// this registration yet. (R17)
+    mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard result.invalidAtMilliseconds >= 0 else {
             push.tokenRetirementRule = .unconditional(handledAtMilliseconds: now.wallMilliseconds)
             return true

@@ -2,9 +2,11 @@
 /// then holds them back until it has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace older ones.
 /// Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
-    /// If calls or pushes have waited this long without a response (`noteResponse`), the service counts as unavailable.
-    /// The time begins again when reading ahead ends. Otherwise the calls or pushes that were held back would at once
-    /// count as another outage.
+    /// The service counts as unavailable when calls or pushes have waited this long without a response
+    /// (`noteResponse`).
+    ///
+    /// A wait that began before the last reading ahead ended counts from that end. Otherwise the calls or pushes that
+    /// were held back until then would at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.

@@ -22,17 +22,6 @@ extension Delivery {
     }
 }
 
-extension Outcome {
-    /// Whether a record that is read again needs no second result if this is its outcome now. It was neither sent nor
-    /// held this time, so its first result stays valid. But if it counts superseded commands, it always gets a result.
-    var needsNoResultIfReread: Bool {
-        switch self {
-        case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true
-        case .accepted, .held, .failed, .unregistered, .unknown: false
-        }
-    }
-}
-
 extension Registration {
     func isTooOld(now: Moment) -> Bool {
         let isPushToStart = if case .pushToStart = kind { true } else { false }

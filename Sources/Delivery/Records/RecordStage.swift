@@ -90,8 +90,8 @@ enum RecordStage: UInt8 {
     /// Its partition is revoked, and the next owner reads the record again. The slot is freed.
     case dropped
 
-    // Each of these properties tests only one bit and is inlined, because they run often: each record enters four or
-    // five stages, and each change reads the properties.
+    // The next members run often, because each record enters four or five stages. So they are inlined, and a set of
+    // stages is a mask with one bit for each stage: whether a stage is in the set needs no comparison with each one.
 
     /// Whether the record waits only for acknowledgements, and needs no decision until then.
     @inline(__always)
@@ -99,6 +99,7 @@ enum RecordStage: UInt8 {
         isOne(of: Self.finished.mask | Self.settlingHeldStart.mask | Self.refunding.mask | Self.deferring.mask)
     }
 
+    /// Whether a record may change from this stage to `next` (R7).
     @inline(__always) func canChange(to next: RecordStage) -> Bool { next.isOne(of: nextStages) }
 
     @inline(__always) private func isOne(of stages: UInt16) -> Bool { stages & mask != 0 }

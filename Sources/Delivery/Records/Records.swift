@@ -80,7 +80,7 @@ struct Records: ~Copyable {
         slots.free(record)
     }
 
-    // MARK: - Texts
+    // MARK: - Blocks with the texts of records
 
     /// Allocates a block. The block of a record's texts is freed with the record. A block for the audiences that a
     /// reply names is freed by the caller.
@@ -168,7 +168,7 @@ struct Records: ~Copyable {
         slot.pointee.body = .none
     }
 
-    // MARK: - Bodies
+    // MARK: - Bodies of records
 
     /// Copies bytes for a dead letter, or for a body that will be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {

@@ -19,7 +19,7 @@ import LiveActivity
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
     /// Ends a replaced command that does not become a rider. The command gets a result, or the newer one counts it.
-    /// - Returns: false if the older command's slot is freed.
+    /// Returns whether the older command's slot is still in use.
     mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[older].mayEndWithoutResult,
@@ -33,6 +33,8 @@ extension Delivery {
         return finishSupersededWithoutResult(older)
     }
 
+    /// Finishes a superseded command without a result. Returns whether its slot is still in use. The slot is freed at
+    /// once, except if a trace of the command must still be exported.
     private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> Bool {
         precondition(records[record].ending.settlement == nil)
         records.enterFinished(record, outcome: .superseded)

@@ -43,7 +43,7 @@ extension Delivery {
             queueOutgoingRecord(.endWithoutResult, record)
         } else {
             queueOutgoingRecord(.result, record)
-            if outcome == .invalid { queueOutgoingRecord(.deadLetter, record) }
+            if outcome.needsDeadLetter { queueOutgoingRecord(.deadLetter, record) }
         }
     }
 
@@ -57,7 +57,7 @@ extension Delivery {
         if needsSettlement { queueStoreCall(.settle, record) }
         guard slot.pointee.kind == .command, slot.pointee.isStart else { return }
         refundUnsentStart(record)
-        if slot.pointee.start.isHeld, outcome != .held {
+        if slot.pointee.start.isHeld, !outcome.keepsCommandInRedis {
             slot.pointee.ending.followUps.insert(.settleHeldStart)
         } else if needsSettlement {
             queueStoreCall(.settleStart, record)

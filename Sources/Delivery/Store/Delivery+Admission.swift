@@ -47,7 +47,7 @@ extension Delivery {
         let policy = policies[records[record].policyIndex]
         let pauseMilliseconds = records[record]
             .noteEmptyStartBudget(waitMilliseconds: waitMilliseconds, by: policy, now: now)
-        activities[activity].delayBegin(until: now.monotonicMilliseconds + pauseMilliseconds)
+        activities[activity].delayNextCommand(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endCurrentCommand(of: activity, now: now)
     }
@@ -64,7 +64,7 @@ extension Delivery {
         case .wait:
             let waitMillisecondsMax = policies[records[record].policyIndex].pace.throttledSpacingMillisecondsMax
             activities[activity]
-                .delayBegin(
+                .delayNextCommand(
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
                 )
             putBackCurrentCommand(of: activity, now: now)
@@ -176,7 +176,7 @@ extension Delivery {
             putBackCurrentCommand(of: activity, now: now)
             return endCurrentCommand(of: activity, now: now)
         }
-        activities[activity].delayBegin(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
+        activities[activity].delayNextCommand(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
         guard hasPool, slot.pointee.token.byteCount > 0, isTimestampValid else {
             let reason = hasPool ? Self.unexpectedReplyReason : "no key for this environment"

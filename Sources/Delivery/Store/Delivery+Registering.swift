@@ -164,7 +164,7 @@ extension RecordSlot {
     /// `copyAlert` may write it into a held command.
     /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
     fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
-        guard slot.event != .start, slot.ending.outcome == .superseded else { return false }
+        guard slot.event != .start, slot.ending.outcome.mayLeaveUnsentAlert else { return false }
         (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
         (body, bodyLayout) = (slot.body, slot.bodyLayout)
         return true

@@ -54,7 +54,7 @@ extension Delivery {
         let activity = records[ticket.record].activity
         awaitingStoreRecordCount -= 1
         acknowledge(ticket.record)
-        activities[activity].delayBegin(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
+        activities[activity].delayNextCommand(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
         endCurrentCommand(of: activity, now: now)
     }
@@ -132,9 +132,9 @@ extension Delivery {
         if !endCallIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
-    /// Ends a refund instead of repeating it. The failed call may have refunded the draw, and a second refund would
-    /// allow the device one start too many. This is worse than one start too few. (R15)
-    /// - Returns: false for any other call.
+    /// If the call is a refund, ends it instead of repeating it, and returns true. The failed call may have refunded
+    /// the draw, and a second refund would allow the device one start too many. This is worse than one start too few.
+    /// (R15)
     private mutating func endCallIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)

@@ -20,12 +20,12 @@ extension RecordSlot {
         return max(1, min(waitMilliseconds, policy.startBudgetRecheckMillisecondsMax, untilExpirationMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if no push was attempted, because the phone then counted no start. For
-    /// example, the start was not admitted, expired, or was replaced while it waited for a stream.
+    /// Marks the draw of a start as refunded if no push was attempted: for example, the start was not admitted,
+    /// expired, or was replaced while it waited for a stream. The phone then counted no start. Returns whether there is
+    /// such a draw.
     ///
     /// After an attempt the start keeps its draw, whatever its outcome is. Only a deferral refunds this draw
     /// (`refundDrawForDeferral`).
-    /// - Returns: false if there is nothing to refund.
     mutating func refundUnsentDraw() -> Bool {
         guard case .drawn(let draw) = start.draw, push.attemptCount == 0 else { return false }
         start.draw = .refunded(draw)

@@ -27,14 +27,12 @@ import LiveActivity
 /// - If a carrier expires as the current command, its alert is lost. A phone may have displayed the carrier's state, so
 ///   the rider's older state must not follow.
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`.
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`. Returns whether the slot of `older` is
+    /// still in use. Callers that do not use `older` afterwards need not check this.
     ///
     /// If `newer` can carry the alert of `older` (`mayCarryAlert`, `hasRoom`), the command that brought this alert
     /// becomes the rider of `newer`: `older` itself, or the rider that `older` has now. If `older` does not become a
     /// rider, it is finished or counted now.
-    ///
-    /// - Returns: whether the slot of `older` is still in use. Callers that do not use `older` afterwards need not
-    ///   check this.
     @discardableResult
     mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> Bool {
         let alertSource = records.alertSource(of: older)
@@ -47,8 +45,10 @@ extension Delivery {
                 records[alertSource].setReason("alertDidNotFit")
             }
         }
-        // Redis must not settle `older` now, because its alert may be unsent. Otherwise the alert could be lost: Redis
-        // counts it as sent or replaced, `newer` is dropped, and the record of `older` is read again without effect.
+        // Redis must not settle `older` now, because its alert may be unsent. Otherwise the alert could be lost:
+        // 1. Redis counts the alert as sent or replaced.
+        // 2. `newer` is dropped, because its partition is revoked.
+        // 3. The record of `older` is read again, and has no effect.
         if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
         return endSupersededCommand(older, by: newer)
     }
@@ -60,7 +60,7 @@ extension Delivery {
         records.unlinkRider(of: older)
         endSupersededRider(of: newer, by: newer)
         records.setRider(of: newer, to: alertSource)
-        activities[records[newer].activity].lastRider = alertSource
+        activities[records[newer].activity].riderToPrefetch = alertSource
         countCarriedAlert()
     }
 
@@ -125,12 +125,12 @@ extension Delivery {
         return carrier
     }
 
-    /// Called when APNs has accepted the current command. The first waiting states then lose its alert and older ones.
-    /// Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
+    /// Called when APNs has accepted the current command. Removes the command's alert, and older ones, from the first
+    /// waiting states. Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
     /// still sent, but without the alert that it carries.
-    mutating func removeAlertsNotNewer(than current: RecordIndex, of activity: ActivityIndex) {
+    mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
             guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,
@@ -205,7 +205,7 @@ extension Delivery {
         // Redis may have admitted the rider before. Now the rider waits for another admission, which decides again how
         // Redis settles it.
         records[rider].ending.settlement = nil
-        putBackRider(rider, now: now)
+        requeueUnlinkedRider(rider, now: now)
     }
 
     // MARK: - Riders that wait for their carrier

@@ -43,14 +43,13 @@ extension Delivery {
         let activity = activities.findOrAdd(appIndex, command.activity.range.bytes(in: value))
         let slot = activities.address(of: activity)
         records.prefetch(slot.pointee.waitingList.tailOrNull)
-        records.prefetch(slot.pointee.lastRider)
+        records.prefetch(slot.pointee.riderToPrefetch)
         return activity
     }
 
     /// Adds a command to the activity's waiting list. It may replace waiting commands there, or a waiting command may
-    /// replace it.
-    /// - Returns: whether the slot of `record` is still in use. The slot is freed at once if a waiting command
-    ///   superseded `record` and counts it.
+    /// replace it. Returns whether the slot of `record` is still in use. The slot is freed at once if a waiting command
+    /// superseded `record` and counts it.
     mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> Bool {
         let tail = activities[activity].waitingList.tailOrNull
         guard tail != .null else {
@@ -97,17 +96,16 @@ extension Delivery {
         records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Merges a command that is older than the last waiting one. `next` is the waiting command before which it belongs
-    /// (`firstWaitingCommand`).
+    /// Merges a command that is older than the last waiting one. Returns whether the slot of `record` is still in use.
+    ///
+    /// Let `next` be the waiting command before which `record` belongs (`firstWaitingCommand`). The slot is freed at
+    /// once if `next` superseded `record` and counts it.
     ///
     /// - An update is superseded by `next`.
     /// - A start is put before an update, because without the start there is nothing to update. A start may come late
     ///   because Redis held it. If `next` is a start or an end, it supersedes the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
     ///   `next` is an end, it supersedes the older end.
-    ///
-    /// - Returns: whether the slot of `record` is still in use. The slot is freed at once if `next` superseded `record`
-    ///   and counts it.
     private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
@@ -213,9 +211,9 @@ extension Delivery {
         return list.tail
     }
 
-    /// Puts a rider back into the waiting list, because its carrier was dropped or has expired. The rider then waits
-    /// for its own turn, unless the next waiting command supersedes it.
-    mutating func putBackRider(_ rider: RecordIndex, now: Moment) {
+    /// Puts a rider back into the waiting list, after `requeueRider` has unlinked it from its carrier. The rider then
+    /// waits for its own turn, unless the next waiting command supersedes it.
+    mutating func requeueUnlinkedRider(_ rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
         let next = firstWaitingCommand(notBefore: rider, of: activity)
         if let next, records.isSuperseded(rider, by: next) {
@@ -283,7 +281,7 @@ extension Delivery {
         case .idle, .paused:
             // Do not wait for the timer: the activity may be paused until a carrier comes, and this command may be the
             // carrier.
-            guard !activities[activity].isBeginDelayed(now: now) else { return }
+            guard !activities[activity].isNextCommandDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
             guard isCurrentCommandSuperseded(of: activity) else { return }

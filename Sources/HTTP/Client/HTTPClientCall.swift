@@ -91,7 +91,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         loop.stop()
     }
 
-    // MARK: - Events
+    // MARK: - Events of the connection
 
     func timerFired(tag: UInt64) { fail(.timedOut, "no response within the time limit") }
 
@@ -138,7 +138,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
-    // MARK: - The response
+    // MARK: - Reading the response
 
     /// Reads heads until the final response, because a server may send informational responses (1xx) first.
     private func readHeads() throws(HTTPFault) {

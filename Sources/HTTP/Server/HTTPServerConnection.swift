@@ -69,7 +69,7 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    // MARK: - The stream
+    // MARK: - Events of the socket
 
     func streamConnected(_ stream: Stream) {}
 
@@ -100,7 +100,7 @@ final class HTTPServerConnection: StreamHandler {
 
     func streamClosed(_ stream: Stream, error: StreamError?) { close() }
 
-    // MARK: - Requests
+    // MARK: - Reading requests
 
     private func readRequests() {
         var requestCount = 0
@@ -169,7 +169,7 @@ final class HTTPServerConnection: StreamHandler {
         bodyBytesCountedInInbox = 0
     }
 
-    // MARK: - Responses
+    // MARK: - Writing responses
 
     /// Sends a response that was posted to the inbox. Then reads the next request, which may already have arrived.
     func sendPostedResponse(_ response: HTTPResponse) {
@@ -247,7 +247,7 @@ final class HTTPServerConnection: StreamHandler {
         writtenBytes += bytes.count
     }
 
-    // MARK: - Ends
+    // MARK: - Ends of the connection
 
     private func setDeadline(_ milliseconds: Int64) {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds

@@ -28,21 +28,21 @@ public enum MemberEntryFormat {
     public static let millisecondsMax: Int64 = (1 << 48) - 1
 
     public enum Flag {
-        public static let isLeaving: UInt8 = 1
-        public static let isDevice: UInt8 = 2
-        public static let isSandbox: UInt8 = 4
+        public static let leavingBit: UInt8 = 1
+        public static let deviceBit: UInt8 = 2
+        public static let sandboxBit: UInt8 = 4
         /// Set for an activity whose user allows frequent updates. In a device's entry, the same bit is
-        /// ``withoutChannels``.
-        public static let allowsFrequentUpdates: UInt8 = 8
+        /// ``withoutChannelsBit``.
+        public static let frequentUpdatesBit: UInt8 = 8
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases know no channels: they
         /// set this bit for every device, and never read it.
-        public static let withoutChannels: UInt8 = 8
+        public static let withoutChannelsBit: UInt8 = 8
         /// The bits for the ``IdentifierForm``, shifted by `formShift`.
         static let formMask: UInt8 = 0x30
         static let formShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
         /// The bits that distinguish members with the same position and the same id bytes.
-        static let identityBits: UInt8 = isDevice | formMask
+        static let identityBits: UInt8 = deviceBit | formMask
     }
 
     enum IdentifierForm: UInt8 {
@@ -65,12 +65,12 @@ public enum MemberEntryFormat {
             (1...Limits.identifierBytesMax).contains(entry.identifier.count),
             entry.isLeaving ? entry.token.isEmpty : DeviceToken.isValid(entry.token)
         else { return nil }
-        var flags: UInt8 = entry.isLeaving ? Flag.isLeaving : 0
+        var flags: UInt8 = entry.isLeaving ? Flag.leavingBit : 0
         if entry.kind == .device {
-            flags |= entry.supportsChannels ? Flag.isDevice : Flag.isDevice | Flag.withoutChannels
+            flags |= entry.supportsChannels ? Flag.deviceBit : Flag.deviceBit | Flag.withoutChannelsBit
         }
-        if entry.environment == .sandbox { flags |= Flag.isSandbox }
-        if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.allowsFrequentUpdates }
+        if entry.environment == .sandbox { flags |= Flag.sandboxBit }
+        if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.frequentUpdatesBit }
         var count = fixedBytes
         if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
             flags |= letterCase.rawValue << Flag.formShift

@@ -29,9 +29,9 @@ public struct MemberPage {
     public enum Flag {
         /// The page has, or once had, an entry of a device. After its last entry, Redis keeps such a page at least as
         /// long as a device's hash, and any other page for less time.
-        public static let holdsDevices: UInt8 = 1
+        public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange`, which shortens or splits pages, has run for it.
-        public static let isFull: UInt8 = 2
+        public static let fullBit: UInt8 = 2
     }
 
     /// The maximum number of members of a page: the room that ``members(into:)`` needs.
@@ -72,7 +72,7 @@ public struct MemberPage {
         UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
     }
 
-    // MARK: - Members
+    // MARK: - Members of the page
 
     /// Finds the members that have joined and not left, in the order of their positions.
     ///
@@ -232,15 +232,15 @@ public struct PageMember {
 
     /// Whether the entry says that the member has left. Always false for members from
     /// ``MemberPage/members(into:)``.
-    public var isLeaving: Bool { flags & MemberEntryFormat.Flag.isLeaving != 0 }
-    public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.isDevice == 0 ? .activity : .device }
-    public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.isSandbox == 0 ? .production : .sandbox }
+    public var isLeaving: Bool { flags & MemberEntryFormat.Flag.leavingBit != 0 }
+    public var kind: StoreSubjectKind { flags & MemberEntryFormat.Flag.deviceBit == 0 ? .activity : .device }
+    public var environment: APNsEnvironment { flags & MemberEntryFormat.Flag.sandboxBit == 0 ? .production : .sandbox }
     /// Whether the user of the activity's phone allows frequent updates. False for a device.
     public var allowsFrequentUpdates: Bool {
-        kind == .activity && flags & MemberEntryFormat.Flag.allowsFrequentUpdates != 0
+        kind == .activity && flags & MemberEntryFormat.Flag.frequentUpdatesBit != 0
     }
     /// Whether the device's activities may begin on a broadcast channel. False for an activity.
-    public var supportsChannels: Bool { kind == .device && flags & MemberEntryFormat.Flag.withoutChannels == 0 }
+    public var supportsChannels: Bool { kind == .device && flags & MemberEntryFormat.Flag.withoutChannelsBit == 0 }
 
     public var position: UInt32 {
         UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: MemberEntryFormat.positionByteOffset, as: UInt32.self))

@@ -136,7 +136,7 @@ private struct ShapesParser {
         return (UInt32(offset), UInt32(contract.textBytes.count - offset))
     }
 
-    // MARK: - Shapes
+    // MARK: - Reading shapes
 
     private mutating func addNodes(_ count: Int, keyPath: String) throws(ShapesFault) -> Int {
         guard contract.nodes.count + count <= Limits.shapeNodesPerAppMax else {

@@ -69,7 +69,7 @@ struct ContractChecker {
         return string
     }
 
-    // MARK: - Containers
+    // MARK: - Objects and arrays
 
     /// Returns the position of the member or element after the one that ends at `start`; nil at the end of the
     /// container.
@@ -188,12 +188,12 @@ struct ContractChecker {
         case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
-        // `depth` is the largest possible number of containers around the value: the record, Apple's
-        // dictionary, and the objects and arrays of the shape.
+        // `skipValue` refuses JSON that is nested too deeply. `depth` says how many containers are around the value, at
+        // most: the record, Apple's dictionary, and the objects and arrays of the shape.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
-        // The size is limited, because a dictionary with many repeated keys takes quadratic time. A value
-        // above the limit is too large for a body anyway.
+        // Check only values that fit a body. For longer ones the check could take too long: the time for a dictionary
+        // with many repeated keys grows with the square of their number.
         guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
             let end = try? checkValue(nodeIndex, position),
             end == validEnd
@@ -311,7 +311,7 @@ struct ContractChecker {
         return try skipValue(start, nodeIndex)
     }
 
-    // MARK: - Texts
+    // MARK: - Strings
 
     private func checkStringEnum(_ shape: ShapeNode, _ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> Int
     {

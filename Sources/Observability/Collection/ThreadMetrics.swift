@@ -141,7 +141,7 @@ public struct ThreadMetrics: ~Copyable {
         return range
     }
 
-    // MARK: - Publication
+    // MARK: - Publishing the metrics
 
     /// Whether it is time to update the gauges and to publish.
     public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }

@@ -32,13 +32,12 @@ package struct LimitedLog: ~Copyable, Sendable {
         self.events = events
     }
 
-    /// Writes a line, or counts it as suppressed.
+    /// Writes a line, or counts it as suppressed. Returns whether the line was written. If not, the caller counts it
+    /// for `causeway_log_lines_suppressed_total`.
     ///
     /// - Parameters:
     ///   - level: replaces the kind's own level for this line; nil keeps it.
     ///   - nowMilliseconds: by the monotonic clock.
-    /// - Returns: false if the line was suppressed. The caller then counts it for
-    ///   `causeway_log_lines_suppressed_total`.
     @discardableResult
     package mutating func log(
         _ kind: LogKind,
@@ -60,7 +59,8 @@ package struct LimitedLog: ~Copyable, Sendable {
             periodCounts[index].writtenCount < Self.linesPerPeriodMax
             && periodCounts[index].comparedCount < Self.comparisonsPerPeriodMax
         guard isBelowLimits || !endedFailures.isEmpty else {
-            return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+            countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+            return false
         }
         let definition = kind.definition
         let level = level ?? definition.level
@@ -69,7 +69,8 @@ package struct LimitedLog: ~Copyable, Sendable {
         if !endedFailures.isEmpty {
             let failureRepeatCount = events.forgetFailures(endedFailures, fields)
             guard isBelowLimits || failureRepeatCount != nil else {
-                return countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+                countSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+                return false
             }
             repeatCount = failureRepeatCount ?? 0
         }
@@ -94,9 +95,8 @@ package struct LimitedLog: ~Copyable, Sendable {
         return true
     }
 
-    private mutating func countSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
+    private mutating func countSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
         periodCounts[Int(kind.rawValue)].suppressedCount &+= 1
         events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
-        return false
     }
 }

@@ -36,7 +36,7 @@ struct Diagnosis {
             .map(\.element)
     }
 
-    // MARK: - The worker
+    // MARK: - Findings about the worker
 
     private var workerFindings: [Finding] {
         var findings = liveness.checks.filter { !$0.isPassed }
@@ -132,7 +132,7 @@ struct Diagnosis {
         ]
     }
 
-    // MARK: - Redis and Kafka
+    // MARK: - Findings about Redis and Kafka
 
     private var redisFindings: [Finding] {
         let disconnectedLaneCount = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }

@@ -97,7 +97,7 @@ final class Cluster {
 
     var outstandingCallCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCallCount ?? 0) } }
 
-    // MARK: - Keys
+    // MARK: - Finding the connection for a key
 
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         let keySlot = KeySlot(key)
@@ -123,7 +123,7 @@ final class Cluster {
         return connection
     }
 
-    // MARK: - Servers
+    // MARK: - The table of servers
 
     private func nodeIndex(of connection: RedisConnection) -> Int? {
         connections.firstIndex { $0 === connection }
@@ -206,7 +206,7 @@ final class Cluster {
         connection?.close()
     }
 
-    // MARK: - The slots
+    // MARK: - Asking for the slot map
 
     /// Requests a look-up of the slots soon. Does nothing if one is already requested.
     private func requestLookup() {

@@ -60,7 +60,7 @@ final class PrimaryConnections {
         sentinelPrimary = nil
     }
 
-    // MARK: - Servers
+    // MARK: - Finding the primaries
 
     /// Returns each primary with those of the `slots` that it serves. Without a cluster, the only primary serves all of
     /// them.
@@ -135,7 +135,7 @@ final class PrimaryConnections {
         return try (runLoopUntil { result } ?? .failure(RedisError(.deadline))).get()
     }
 
-    // MARK: - Commands
+    // MARK: - Sending commands to primaries
 
     /// Sends all commands at once. A reply redirects a command to another server if `slotMap` is out of date, or while
     /// the key's slot moves. The command is then sent to that server; a second redirection is not followed.

@@ -22,14 +22,15 @@ public final class PrimaryMarks {
         let hashTagIndices: [Int]
     }
 
+    /// Which copies of a mark are written. A copy is the mark's key in one of the slots of ``MarkHashTags``.
     public enum WriteMode: Sendable {
         /// Writes the mark's keys in all slots of ``MarkHashTags`` that the primary serves. Creates missing keys.
-        case writeUnderAllHashTags
+        case writeAllCopies
         /// Writes the mark's keys in all slots of ``MarkHashTags`` that the primary serves, but creates no missing key.
-        case replaceUnderAllHashTags
+        case replaceExistingCopies
         /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first slot of ``MarkHashTags`` that
         /// the primary serves. Does nothing if this key is missing. Takes one write; the other modes write each key.
-        case replaceUnderFirstHashTag
+        case replaceFirstCopy
     }
 
     /// The maximum number of marks that are read or written at once. It must not exceed
@@ -60,7 +61,7 @@ public final class PrimaryMarks {
         Array("{\(hashTags.tags[hashTagIndex].tag)}\(group)/\(name)".utf8)
     }
 
-    // MARK: - Reading
+    // MARK: - Reading marks
 
     /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply or
     /// refuses to read a mark. It also leaves out a primary that owns none of the slots that have marks
@@ -113,18 +114,18 @@ public final class PrimaryMarks {
         return PrimaryReading(location: location, server: server, markTexts: markTexts, hashTagIndices: hashTagIndices)
     }
 
-    // MARK: - Writing
+    // MARK: - Writing marks
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all keys were written that `mode` asks for. `replaceUnderAllHashTags` and
-    ///   `replaceUnderFirstHashTag` create no missing key, because a new key would hide that the server lost its data
+    /// - Returns: for each mark, whether all keys were written that `mode` asks for. `replaceExistingCopies` and
+    ///   `replaceFirstCopy` create no missing key, because a new key would hide that the server lost its data
     ///   after ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {
         let writtenHashTagIndices =
-            mode.coversAllHashTags ? primary.hashTagIndices[...] : primary.hashTagIndices.prefix(1)
+            mode.coversAllCopies ? primary.hashTagIndices[...] : primary.hashTagIndices.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
         for hashTagIndex in writtenHashTagIndices {
             for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
@@ -152,8 +153,8 @@ public final class PrimaryMarks {
 }
 
 extension PrimaryMarks.WriteMode {
-    fileprivate var coversAllHashTags: Bool { self != .replaceUnderFirstHashTag }
-    fileprivate var replacesOnlyExisting: Bool { self != .writeUnderAllHashTags }
+    fileprivate var coversAllCopies: Bool { self != .replaceFirstCopy }
+    fileprivate var replacesOnlyExisting: Bool { self != .writeAllCopies }
 }
 
 extension ServerInformation {

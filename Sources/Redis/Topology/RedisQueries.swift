@@ -37,7 +37,7 @@ public final class RedisQueries {
     /// Closes all connections. A later call finds the servers and connects again.
     public func close() { connections.closeAll() }
 
-    // MARK: - Queries
+    // MARK: - Reading keys
 
     /// Reads a hash's fields, in the server's order; empty if the hash does not exist.
     public func readHash(_ key: [UInt8]) throws(RedisError) -> HashFields {
@@ -146,7 +146,7 @@ public final class RedisQueries {
         return hash
     }
 
-    // MARK: - Commands
+    // MARK: - Sending commands by key
 
     /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after
     /// a new search for the servers, up to `attemptsMax` attempts.

@@ -23,19 +23,19 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`. The activity or audience with the oldest record comes first: the record of its
-    /// start counts or, without a start, the record of its state. The decision about a start comes directly before the
-    /// decision about the later state.
+    /// Passes the decisions to `body` until it returns false. Returns false if `body` stopped the loop in this way.
+    ///
+    /// The activity or audience with the oldest record comes first: the record of its start counts or, without a start,
+    /// the record of its state. The decision about a start comes directly before the decision about the later state.
     ///
     /// - Parameter body: returns whether to continue.
-    /// - Returns: false if `body` stopped the loop.
     func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let sortedEntries = table.entries.sorted { Self.sortKey(of: $0.value) < Self.sortKey(of: $1.value) }
         for start in stride(from: 0, to: sortedEntries.count, by: Self.entriesPerBatch) {
             let batch = sortedEntries[start..<min(start + Self.entriesPerBatch, sortedEntries.count)]
             let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
-            let fieldsByAudience = try Self.valuesByKey(audiences.map(\.key)) { try queries.readHashes($0) }
-            let valuesByActivity = try Self.valuesByKey(activities.map(\.key)) { try queries.readStrings($0) }
+            let fieldsByAudience = try Self.fetchByKey(audiences.map(\.key)) { try queries.readHashes($0) }
+            let valuesByActivity = try Self.fetchByKey(activities.map(\.key)) { try queries.readStrings($0) }
             let redisNowMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
             let decider = ReplayDecider(
                 nowMilliseconds: Clock.wallMilliseconds,
@@ -56,7 +56,7 @@ struct ReplayDecisions {
         return true
     }
 
-    private static func valuesByKey<Value>(
+    private static func fetchByKey<Value>(
         _ keys: [[UInt8]],
         _ fetch: ([[UInt8]]) throws -> [Value]
     ) rethrows -> [[UInt8]: Value] {

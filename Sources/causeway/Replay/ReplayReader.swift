@@ -131,7 +131,7 @@ struct ReplayReader {
         .map { min(max($0, logOffsets.lowerBound), logOffsets.upperBound) }
     }
 
-    // MARK: - Reading
+    // MARK: - Reading the records
 
     /// Passes the records of the range to the caller, partition by partition.
     ///

@@ -57,7 +57,7 @@ struct ReplayRebuilder {
         registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
-    // MARK: - Registrations
+    // MARK: - Rebuilding from registrations
 
     /// Collects the calls for one record of the registrations topic.
     mutating func collectRegistration(
@@ -263,7 +263,7 @@ struct ReplayRebuilder {
 
     mutating func count(_ counter: RebuildTally.Counter, _ addedCount: Int = 1) { tally.count(counter, addedCount) }
 
-    // MARK: - Newest states
+    // MARK: - Rebuilding the newest states
 
     /// Writes the newest commands of some activities and audiences to Redis. Does not touch a command that Redis knows,
     /// because a worker may still send it.

@@ -32,14 +32,14 @@ def seconds(duration):
 
 
 def series_of(part):
-    result = []
+    series = []
     for name, values in part["series"].items():
         metric, labels = name.rstrip("}").split("{")
-        given = re.findall(r'(\w+)="', labels)
+        given_labels = re.findall(r'(\w+)="', labels)
         more = {"namespace": "push", "job": "causeway", "pod": "a"}
-        more = "".join(f',{key}="{value}"' for key, value in more.items() if key not in given)
-        result.append({"series": f"{metric}{{{labels}{more}}}", "values": values})
-    return result
+        more = "".join(f',{key}="{value}"' for key, value in more.items() if key not in given_labels)
+        series.append({"series": f"{metric}{{{labels}{more}}}", "values": values})
+    return series
 
 
 def unit_test(case, part, at, fired):

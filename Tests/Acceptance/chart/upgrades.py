@@ -45,20 +45,20 @@ def object_key(document):
 
 def upgrade_faults(version, before, after):
     """Yields one text for each problem of an upgrade."""
-    now = {object_key(document): document for document in after}
+    objects_after = {object_key(document): document for document in after}
     for document in before:
         _, kind, name = object_key(document)
         is_hook = "helm.sh/hook" in document["metadata"].get("annotations", {})
-        if object_key(document) not in now:
+        if object_key(document) not in objects_after:
             if (version, kind, name) not in dropped_objects:
                 yield f"{kind} {name} is no longer there"
             continue
         # A hook is deleted and created again, so its fields may change.
         for path in [] if is_hook else immutable_fields.get(kind, []):
-            if field_at(document, path) != field_at(now[object_key(document)], path):
+            if field_at(document, path) != field_at(objects_after[object_key(document)], path):
                 yield f"{kind} {name}: {path} cannot be changed"
-        selector = field_at(now[object_key(document)], "spec.selector.matchLabels")
-        labels = field_at(now[object_key(document)], "spec.template.metadata.labels")
+        selector = field_at(objects_after[object_key(document)], "spec.selector.matchLabels")
+        labels = field_at(objects_after[object_key(document)], "spec.template.metadata.labels")
         if kind in ("Deployment", "StatefulSet") and not selector.items() <= labels.items():
             yield f"{kind} {name}: its selector does not find its pods"
 

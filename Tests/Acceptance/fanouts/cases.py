@@ -11,7 +11,7 @@ from fanouts.redis_servers import ClusterServers, SentinelServers, SingleServer
 from processes import Failure, wait_until
 
 WORKER_COUNT = 3
-FANOUT_SECONDS = 90
+FANOUT_SECONDS_MAX = 90
 IDLE_SECONDS = 2
 POLL_SECONDS = 0.02
 REDIS_DOWN_SECONDS = 3
@@ -36,8 +36,10 @@ class CaseContext:
 
     def wait_for_share(self, command, share):
         """Waits until this share of the members shows a command's state, so that the fan-out has certainly begun."""
-        wanted = int(self.crowd.member_count * share)
-        wait_until(lambda: self.crowd.count_showing(command) >= wanted, FANOUT_SECONDS, f"{share:.0%} of the members", POLL_SECONDS)
+        wanted_count = int(self.crowd.member_count * share)
+        wait_until(
+            lambda: self.crowd.count_showing(command) >= wanted_count, FANOUT_SECONDS_MAX, f"{share:.0%} of the members", POLL_SECONDS
+        )
 
     def start_fanout(self, share=0.4):
         """Sends the first command with its alert. Returns when this share of the members shows its state."""
@@ -54,17 +56,19 @@ class CaseContext:
         self.figures[f"{what} at"] = f"{share:.0%} of the fan-out"
 
     def wait_for_end(self):
-        """Waits until every command has its result, or for `FANOUT_SECONDS`. Then waits until no further result or push
-        comes, and records how many phones show the last state."""
-        began = time.monotonic()
-        last = self.crowd.commands[-1]
+        """Waits until every command has its result, at most `FANOUT_SECONDS_MAX`. Then waits until no further result or
+        push comes, and records how many phones show the last state."""
+        began_seconds = time.monotonic()
+        last_command = self.crowd.commands[-1]
         try:
             identifiers = {command["command"] for command in self.crowd.commands}
-            wait_until(lambda: self.outcomes.final_outcomes.keys() >= identifiers, FANOUT_SECONDS, "results")
+            wait_until(lambda: self.outcomes.final_outcomes.keys() >= identifiers, FANOUT_SECONDS_MAX, "results")
         except Failure:
             self.figures["results"] = f"only of {sorted(self.outcomes.final_outcomes)}"
         wait_until(
-            lambda: now_milliseconds() - self.outcomes.last_record_milliseconds > IDLE_SECONDS * 1_000, FANOUT_SECONDS, "no more results"
+            lambda: now_milliseconds() - self.outcomes.last_record_milliseconds > IDLE_SECONDS * 1_000,
+            FANOUT_SECONDS_MAX,
+            "no more results",
         )
         last_change = [self.crowd.fetch_report()["pushes"], time.monotonic()]
 
@@ -74,14 +78,15 @@ class CaseContext:
                 last_change[:] = [pushes, time.monotonic()]
             return time.monotonic() - last_change[1] > IDLE_SECONDS
 
-        wait_until(is_quiet, FANOUT_SECONDS, "no more pushes", 0.2)
-        self.figures["done after"] = f"{time.monotonic() - began:.1f} s; {self.crowd.count_showing(last)} phones show {last['command']}"
+        wait_until(is_quiet, FANOUT_SECONDS_MAX, "no more pushes", 0.2)
+        phone_count = self.crowd.count_showing(last_command)
+        self.figures["done after"] = f"{time.monotonic() - began_seconds:.1f} s; {phone_count} phones show {last_command['command']}"
 
 
 def play_undisturbed(context):
     """No disturbance: two commands, the second one after the result of the first."""
     context.crowd.send_command("Goal one")
-    wait_until(lambda: "goal-1" in context.outcomes.final_outcomes, FANOUT_SECONDS, "the first fan-out's result")
+    wait_until(lambda: "goal-1" in context.outcomes.final_outcomes, FANOUT_SECONDS_MAX, "the first fan-out's result")
     context.crowd.send_command("Goal two")
 
 
@@ -161,7 +166,7 @@ def freeze_worker(context):
     others = [worker for worker in context.deployment.workers.values() if worker is not sleeper]
     context.group.await_shared_partitions(others)
     second = context.crowd.send_command()
-    wait_until(lambda: second["command"] in context.outcomes.final_outcomes, FANOUT_SECONDS, "the second fan-out's result")
+    wait_until(lambda: second["command"] in context.outcomes.final_outcomes, FANOUT_SECONDS_MAX, "the second fan-out's result")
     sleeper.process.signal(signal.SIGCONT)
     context.group.await_shared_partitions([*others, sleeper])
 
@@ -234,20 +239,20 @@ def promote_replica_then_send(context):
     context.crowd.send_command("Goal two")
 
 
-CHANGED_MEMBERS = 200
+CHANGED_MEMBER_COUNT = 200
 
 
 def change_members(context):
     """Some phones are dead. Others join, leave and get other tokens during the fan-out. Then a second command comes."""
     crowd = context.crowd
-    crowd.dismiss(0, CHANGED_MEMBERS)
+    crowd.dismiss(0, CHANGED_MEMBER_COUNT)
     first = crowd.send_command("Goal one")
     context.wait_for_share(first, 0.3)
-    crowd.leave(CHANGED_MEMBERS, CHANGED_MEMBERS)
-    crowd.join(crowd.member_count, CHANGED_MEMBERS)
-    crowd.rotate_tokens(2 * CHANGED_MEMBERS, CHANGED_MEMBERS)
+    crowd.leave(CHANGED_MEMBER_COUNT, CHANGED_MEMBER_COUNT)
+    crowd.join(crowd.member_count, CHANGED_MEMBER_COUNT)
+    crowd.rotate_tokens(2 * CHANGED_MEMBER_COUNT, CHANGED_MEMBER_COUNT)
     context.record_incident("members have changed", first)
-    wait_until(lambda: first["command"] in context.outcomes.final_outcomes, FANOUT_SECONDS, "the first fan-out's result")
+    wait_until(lambda: first["command"] in context.outcomes.final_outcomes, FANOUT_SECONDS_MAX, "the first fan-out's result")
     crowd.send_command()
 
 
@@ -268,7 +273,7 @@ CASES = {
     "overtaken-50": Case(overtake_at(0.5)),
     "overtaken-90": Case(overtake_at(0.9)),
     "same-second": Case(overtake_at(0.5, is_same_second=True)),
-    "membership": Case(change_members, joiner_count=CHANGED_MEMBERS),
+    "membership": Case(change_members, joiner_count=CHANGED_MEMBER_COUNT),
     "joined": Case(add_worker),
     "left": Case(stop_worker),
     "left-overtaken": Case(stop_worker_then_send),

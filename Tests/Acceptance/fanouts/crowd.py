@@ -13,7 +13,8 @@ from processes import Failure, wait_until
 
 AUDIENCE = "final"
 NAME_PREFIX = "fan-"
-FREQUENT_EVERY = 4
+FREQUENT_EVERY_NTH_PHONE = 4
+"""Every fourth phone permits frequent pushes."""
 PAGE_SIZE = 20_000
 COMMIT_SECONDS = 60
 SHOWN_STATE_AGE_SECONDS = 3_600
@@ -28,13 +29,14 @@ class Crowd:
         self.commands = []
         self.tokens = []
         self._members = {}
-        self._retired = []
+        self._retired_tokens = []
         self._incidents = []
         self._writer = TopicWriter(deployment, {"linger.ms": 5})
         self._offset_consumer = Consumer({"bootstrap.servers": deployment.bootstrap_servers, "group.id": GROUP, "log_level": 0})
         crowd_settings = {
             "app": APP, "name": NAME_PREFIX, "count": self.phone_count, "audiences": [AUDIENCE], "environment": "sandbox",
-            "frequentEvery": FREQUENT_EVERY, "identifiers": "uuid", "timestamp": now_milliseconds() // 1_000 - SHOWN_STATE_AGE_SECONDS,
+            "frequentEvery": FREQUENT_EVERY_NTH_PHONE, "identifiers": "uuid",
+            "timestamp": now_milliseconds() // 1_000 - SHOWN_STATE_AGE_SECONDS,
         }
         deployment.call_simulator("POST", "/crowds", crowd_settings)
         self._activities = [record["key"] for record in self._registrations(0, self.phone_count)]
@@ -58,8 +60,8 @@ class Crowd:
         return records
 
     def register(self, first, count, audiences=(AUDIENCE,)):
-        """Writes registrations of these phones, and waits until the group has committed them. Returns the
-        present time."""
+        """Writes registrations of these phones, and waits until the group has committed them. Returns the time after
+        that, in UNIX milliseconds."""
         for record in self._registrations(first, count):
             value = record["value"] | {"audiences": list(audiences)}
             self.tokens.append(value["token"])
@@ -88,7 +90,7 @@ class Crowd:
             self._members[name]["renewed"] = now_milliseconds()
         self.deployment.call_simulator("POST", "/crowd/rotate", {"app": APP, "name": NAME_PREFIX, "from": first, "count": count})
         time = self.register(first, count)
-        self._retired += [{"token": token, "time": time} for token in retired_digests]
+        self._retired_tokens += [{"token": token, "time": time} for token in retired_digests]
 
     def dismiss(self, first, count):
         """Ends the activities on these phones, so that pushes to their tokens get 410."""
@@ -97,7 +99,7 @@ class Crowd:
             self._members[name]["dead"] = True
 
     def await_commits(self):
-        """Waits until the group has committed all registrations. Returns the present time."""
+        """Waits until the group has committed all registrations. Returns the time after that, in UNIX milliseconds."""
         partitions = [TopicPartition(REGISTRATIONS, number) for number in range(PARTITIONS)]
 
         def is_settled():
@@ -113,8 +115,8 @@ class Crowd:
 
     def send_command(self, alert=None, timestamp=None):
         number = len(self.commands) + 1
-        last = self.commands[-1]["timestamp"] if self.commands else 0
-        timestamp = max(last + 1, now_milliseconds() // 1_000) if timestamp is None else timestamp
+        last_timestamp = self.commands[-1]["timestamp"] if self.commands else 0
+        timestamp = max(last_timestamp + 1, now_milliseconds() // 1_000) if timestamp is None else timestamp
         state = json.dumps({"home": number, "away": 0, "minute": number}, separators=(",", ":"))
         alert_json = "" if alert is None else f',"alert":{{"title":"{alert}","body":"2 to 1","sound":"default"}}'
         command = {
@@ -143,7 +145,8 @@ class Crowd:
     def write_files(self):
         """Writes the files of `check.py` that come neither from topics nor from the simulator's log."""
         for name, values in (
-            ("commands", self.commands), ("members", self._members.values()), ("incidents", self._incidents), ("retired", self._retired)
+            ("commands", self.commands), ("members", self._members.values()), ("incidents", self._incidents),
+            ("retired", self._retired_tokens),
         ):
             with open(self.deployment.path(f"{name}.jsonl"), "w", encoding="utf-8") as file:
                 file.writelines(json.dumps(value) + "\n" for value in values)

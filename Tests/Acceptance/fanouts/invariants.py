@@ -3,7 +3,7 @@ what it measured."""
 
 from recorded_runs.invariant_results import InvariantResult, percentile
 
-SEGMENTS = 256
+SEGMENT_COUNT = 256
 
 
 def pushes_that_reached(member):
@@ -27,29 +27,29 @@ def check_newest_state(evidence, options):
             invariant.add_violation(f"{member.activity}: line {pushes[-1].line} is {pushes[-1].command.identifier}")
         else:
             correct_count += 1
-    shown = sum(one["phones"] for one in evidence.crowd["shown"] if one["contentState"] == last.content)
-    if shown < correct_count:
-        invariant.add_violation(f"{correct_count} were sent it last, {shown} phones show it")
+    shown_count = sum(state["phones"] for state in evidence.crowd["shown"] if state["contentState"] == last.content)
+    if shown_count < correct_count:
+        invariant.add_violation(f"{correct_count} were sent it last, {shown_count} phones show it")
     for push in evidence.unknown_pushes:
         invariant.add_violation(f"line {push.line} ({push.activity}) is of no member or no command")
-    invariant.measurement = f"{correct_count} members, {shown} phones"
+    invariant.measurement = f"{correct_count} members, {shown_count} phones"
     return invariant
 
 
 def check_order(evidence, options):
     """No phone gets a state that is older than one that it already got."""
     invariant = InvariantResult("no phone goes back to an older state")
-    pairs = 0
+    pair_count = 0
     for member in evidence.members.values():
         last = -1
         for push in pushes_that_reached(member):
-            pairs += last >= 0
+            pair_count += last >= 0
             if push.command.order < last:
                 invariant.add_violation(f"{member.activity}: line {push.line} is {push.command.identifier}, older than before")
             last = max(last, push.command.order)
     if evidence.crowd["reversed"]:
         invariant.add_violation(f"{evidence.crowd['reversed']} phones say that they went back")
-    invariant.measurement = f"{pairs} pushes that came after another"
+    invariant.measurement = f"{pair_count} pushes that came after another"
     return invariant
 
 
@@ -64,6 +64,7 @@ freeze Redis after the loss, so workers notice the loss late."""
 
 
 def is_before_wipe(evidence, options, time):
+    """Whether a time is so early that workers may not have noticed a loss of Redis' data yet."""
     return any(time <= wipe + max(options.flight, WIPE_NOTICE_MILLISECONDS) for wipe in evidence.wipe_times)
 
 
@@ -74,10 +75,10 @@ def has_joined_since(member, command):
 
 
 def check_repeats(evidence, options):
-    """No member gets a state twice. The exceptions are members that registered after the command was written and, after
-    a crash, members reached since the last checkpoint. Further pushes are allowed after a loss of Redis' data."""
+    """No member gets a state twice, with three exceptions: the member registered after the command was written; a worker
+    crashed before it had recorded the push in a checkpoint; Redis has lost its data."""
     invariant = InvariantResult("no member gets a state twice, except if it was reached after the last checkpoint before a crash")
-    repeat_count, shown, ages = 0, 0, []
+    repeat_count, shown_again_count, push_ages = 0, 0, []
     # Members whose data was lost join again. Another fan-out of the same command may then reach them.
     pushes_max = 1 + len(evidence.crash_times) + 2 * len(evidence.wipe_times)
     for member in evidence.members.values():
@@ -88,16 +89,16 @@ def check_repeats(evidence, options):
             if len(earlier_times) == 1:
                 continue
             if len(earlier_times) == 2 and (has_joined_since(member, push.command) or evidence.wipe_times):
-                shown += 1
+                shown_again_count += 1
                 continue
             repeat_count += 1
-            ages += [crash - earlier_times[-2] for crash in evidence.crash_times if crash + options.flight >= earlier_times[-2]]
+            push_ages += [crash - earlier_times[-2] for crash in evidence.crash_times if crash + options.flight >= earlier_times[-2]]
             is_lost = is_before_wipe(evidence, options, push.command.time)
             if len(earlier_times) > pushes_max or not (is_lost or is_since_checkpoint(evidence, options, earlier_times[-2])):
                 place = f"{member.activity}: line {push.line}"
                 invariant.add_violation(f"{place}, {push.command.identifier} for time {len(earlier_times)}, after {earlier_times[-2]}")
-    oldest = f"; sent first {max(ages)} ms before the crash at most" if ages else ""
-    invariant.measurement = f"{repeat_count} repeated, {shown} more as they joined{oldest}"
+    oldest = f"; sent first {max(push_ages)} ms before the crash at most" if push_ages else ""
+    invariant.measurement = f"{repeat_count} repeated, {shown_again_count} more as they joined{oldest}"
     return invariant
 
 
@@ -105,13 +106,13 @@ def check_push_count(evidence, options):
     """The number of accepted pushes is at most the number of members times (completed fan-outs + 1)."""
     invariant = InvariantResult("no more pushes than members x (completed fan-outs + 1)")
     # After a loss of Redis' data, the newest command may be fanned out a second time.
-    completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipe_times)
-    accepted = sum(push.status == 200 for push in evidence.pushes)
-    pushes_max = len(evidence.members) * (completed + 1)
-    if accepted > pushes_max:
-        invariant.add_violation(f"{accepted} pushes were accepted, {pushes_max} are allowed")
-    pushes_per_member = accepted / max(1, len(evidence.members))
-    invariant.measurement = f"{accepted} pushes, {pushes_per_member:.2f} a member; {completed} fan-outs were completed"
+    completed_count = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipe_times)
+    accepted_count = sum(push.status == 200 for push in evidence.pushes)
+    pushes_max = len(evidence.members) * (completed_count + 1)
+    if accepted_count > pushes_max:
+        invariant.add_violation(f"{accepted_count} pushes were accepted, {pushes_max} are allowed")
+    pushes_per_member = accepted_count / max(1, len(evidence.members))
+    invariant.measurement = f"{accepted_count} pushes, {pushes_per_member:.2f} a member; {completed_count} fan-outs were completed"
     return invariant
 
 
@@ -135,9 +136,9 @@ def check_takeover(evidence, options):
 
 
 def check_alerts(evidence, options):
-    """A member from before the first command to the end hears each alert once, or a newer one instead. After a crash it
-    may hear again an alert that was just sent. After a loss of Redis' data it may also miss an alert. A member with
-    another token may miss an alert that APNs refused with the old token."""
+    """A member that is in the audience from before the first command to the end hears each alert once, or a newer one
+    instead. There are three exceptions. After a crash it may hear again an alert that was just sent. After a loss of
+    Redis' data it may miss an alert. If it gets another token, it may miss an alert that APNs refused for the old one."""
     invariant = InvariantResult("every alert rings once, or a newer alert replaces it")
     alert_commands = [command for command in evidence.commands if command.alert is not None]
     order_of_alert = {command.alert: command.order for command in alert_commands}
@@ -204,7 +205,7 @@ def check_results(evidence, options):
         if evidence.wipe_times:
             # After the loss the command may have been divided again, into ranges for the members that are
             # back.
-            width = SEGMENTS // command.totals[-1]["ranges"]
+            width = SEGMENT_COUNT // command.totals[-1]["ranges"]
             ranges = [own_results[-1] for (first, last), own_results in command.ranges.items() if last - first + 1 == width]
             check_sums(invariant, command, ranges, 0, members_max)
             continue
@@ -226,7 +227,7 @@ def check_results(evidence, options):
 def check_sums(invariant, command, ranges, members_min, members_max):
     segments = sorted(tuple(one["segments"]) for one in ranges)
     ends = [-1] + [last for _, last in segments]
-    if any(first != end + 1 for (first, _), end in zip(segments, ends)) or ends[-1] != SEGMENTS - 1:
+    if any(first != end + 1 for (first, _), end in zip(segments, ends)) or ends[-1] != SEGMENT_COUNT - 1:
         invariant.add_violation(f"{command.identifier}: the ranges do not cover the segments once: {segments}")
     sums = {}
     for one in ranges:
@@ -242,10 +243,10 @@ def check_sums(invariant, command, ranges, members_min, members_max):
 
 
 def check_counts(evidence, options):
-    """The results count no more delivered members than the log has, and leave out only members that joined late. After
-    a crash or a loss of Redis' data, they may leave out others too."""
+    """The results count at most as many delivered members as the log has. They may leave out members that joined during
+    the fan-out, and after a crash or a loss of Redis' data also others."""
     invariant = InvariantResult("results count as many delivered members as the log has: never more, and fewer only after a crash")
-    measured = []
+    measurements = []
     for command in evidence.commands:
         if not command.totals or not command.ranges:
             continue
@@ -255,14 +256,14 @@ def check_counts(evidence, options):
             if any(push.command is command and push.effect is not None for push in member.pushes):
                 phone_count += 1
                 joiner_count += member.joined is not None or member.renewed is not None  # It may have got the state when it joined.
-        measured.append(f"{command.identifier} {delivered_count} of {phone_count}")
+        measurements.append(f"{command.identifier} {delivered_count} of {phone_count}")
         if delivered_count > phone_count:
             invariant.add_violation(f"{command.identifier}: {delivered_count} delivered, {phone_count} phones got it")
         if delivered_count < phone_count - joiner_count and not evidence.crash_times and not evidence.wipe_times:
             invariant.add_violation(
                 f"{command.identifier}: {delivered_count} delivered, but {phone_count} phones got it, {joiner_count} of them joiners"
             )
-    invariant.measurement = "; ".join(measured)
+    invariant.measurement = "; ".join(measurements)
     return invariant
 
 
@@ -278,12 +279,12 @@ def check_leavers(evidence, options):
         member = evidence.members.get(push.activity)
         if member is None:
             continue
-        ends = [member.left, evidence.retired_tokens.get(push.token), dead_since.get(push.activity) if member.is_dead else None]
-        for end in ends:
-            if end is not None and push.time > end:
-                delay_max = max(delay_max, push.time - end)
-                if push.time > end + options.leave:
-                    invariant.add_violation(f"{push.activity}: line {push.line}, {push.time - end} ms after it was acknowledged")
+        end_times = [member.left, evidence.retired_tokens.get(push.token), dead_since.get(push.activity) if member.is_dead else None]
+        for end_time in end_times:
+            if end_time is not None and push.time > end_time:
+                delay_max = max(delay_max, push.time - end_time)
+                if push.time > end_time + options.leave:
+                    invariant.add_violation(f"{push.activity}: line {push.line}, {push.time - end_time} ms after it was acknowledged")
     leaver_count = sum(member.left is not None for member in evidence.members.values())
     invariant.measurement = (
         f"{leaver_count} left, {len(evidence.retired_tokens)} had another token, {len(dead_since)} died; {delay_max} ms at most"
@@ -300,19 +301,19 @@ def check_deaths(evidence, options):
         is_refused = activity in refused_activities
         invariant.add_violation(f"{activity}: {'refused, and no result' if is_refused else 'unregistered, and it was never refused'}")
     for command in evidence.commands:
-        counted = command.totals[-1].get("members", {}).get("unregistered", 0) if command.totals else 0
-        reported = len(set(command.refusals))
-        if counted != reported and not (evidence.crash_times or evidence.wipe_times):
-            invariant.add_violation(f"{command.identifier}: {counted} are counted as unregistered, {reported} have a result")
-    reported = [activity for activity, _ in evidence.invalidations]
-    for activity in refused_activities - set(reported):
+        unregistered_count = command.totals[-1].get("members", {}).get("unregistered", 0) if command.totals else 0
+        result_count = len(set(command.refusals))
+        if unregistered_count != result_count and not (evidence.crash_times or evidence.wipe_times):
+            invariant.add_violation(f"{command.identifier}: {unregistered_count} are counted as unregistered, {result_count} have a result")
+    invalidated_activities = [activity for activity, _ in evidence.invalidations]
+    for activity in refused_activities - set(invalidated_activities):
         invariant.add_violation(f"{activity}: refused, and no invalidation")
-    for activity in set(reported) - refused_activities:
+    for activity in set(invalidated_activities) - refused_activities:
         invariant.add_violation(f"{activity}: an invalidation, and it was never refused")
-    repeat_count = len(reported) - len(set(reported))
+    repeat_count = len(invalidated_activities) - len(set(invalidated_activities))
     if repeat_count and not (evidence.crash_times or evidence.wipe_times):
         invariant.add_violation(f"{repeat_count} invalidations came again")
-    invariant.measurement = f"{len(refused_activities)} refused, {len(reported)} invalidations, {repeat_count} again"
+    invariant.measurement = f"{len(refused_activities)} refused, {len(invalidated_activities)} invalidations, {repeat_count} again"
     return invariant
 
 

@@ -7,7 +7,7 @@ from fanouts import check
 from recorded_runs.changed_runs import ChangedRunTestCase
 
 START_MILLISECONDS = 1_790_000_000_000
-HALF = 20
+HALF_MEMBER_COUNT = 20
 OLD, NEW = "goal-1", "goal-2"
 LEFT, JOINED, DIED, ROTATED = "leaver", "joiner", "dead", "member-3"
 
@@ -17,7 +17,7 @@ class RecordedRun:
     two commands supersedes the first when half of the forty are reached."""
 
     def __init__(self):
-        self.names = [f"member-{number}" for number in range(2 * HALF)]
+        self.names = [f"member-{number}" for number in range(2 * HALF_MEMBER_COUNT)]
         self.commands = [self.make_command(OLD, 0, "Goal"), self.make_command(NEW, 200, None)]
         self.members = [{"activity": name} for name in self.names]
         self.members.append({"activity": LEFT, "left": START_MILLISECONDS + 250})
@@ -27,12 +27,12 @@ class RecordedRun:
         self.retired = [{"token": "old", "time": START_MILLISECONDS + 260}]
         self.invalidations = [{"activity": DIED, "time": START_MILLISECONDS + 160}]
         self.pushes = []
-        for number, name in enumerate([*self.names[:HALF], LEFT]):
+        for number, name in enumerate([*self.names[:HALF_MEMBER_COUNT], LEFT]):
             self.add_push(name, OLD, 100 + number, "Goal")
         self.add_push(DIED, OLD, 150, "Goal", 410)
-        for number, name in enumerate(self.names[HALF:]):
+        for number, name in enumerate(self.names[HALF_MEMBER_COUNT:]):
             self.add_push(name, NEW, 210 + number, "Goal")
-        for number, name in enumerate(self.names[:HALF]):
+        for number, name in enumerate(self.names[:HALF_MEMBER_COUNT]):
             self.add_push(name, NEW, 300 + number, None)
         self.add_push(JOINED, NEW, 450, None)
         next(p for p in self.pushes if p["activity"] == ROTATED)["token"] = "old"

@@ -50,7 +50,7 @@ class Member:
     is_joining: bool = False
     """Whether the member's join has no response yet, because the group waits for other members."""
     send_sync: object = None
-    """The `send` of a sync request that waits for the leader's sync request; None if none waits."""
+    """Sends the response to this member's sync request, which waits for the leader's. None if no request waits."""
     session_timer: object = None
 
     def subscription(self, protocol):
@@ -227,9 +227,9 @@ class Coordinator:
             self._complete_join(group)
 
     def _complete_join(self, group):
-        """Ends the joining: all members have joined, or the deadline has passed. Members that have not joined are
-        removed; a static one stays until its session ends. If nobody has joined, the group keeps waiting for its
-        static members; without any it is empty."""
+        """Ends the joining, when all members have joined or the deadline has passed. Members that have not joined are
+        removed, except static ones, which stay until their sessions end. If nobody has joined, the group waits again
+        for its static members. Without members it is empty."""
         group.join_timer.cancel()
         for member in [one for one in group.members.values() if not one.is_joining and one.join_request.instance is None]:
             self._delete_member(group, member)

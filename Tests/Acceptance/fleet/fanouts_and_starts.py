@@ -7,7 +7,7 @@ import time
 
 from fanouts.crowd import Crowd
 from fleet.deployment import APP, COMMANDS, REGISTRATIONS
-from fleet.load import REGISTRATIONS_PAGE, digest
+from fleet.load import REGISTRATIONS_PER_PAGE, digest
 from fleet.topics import TopicWriter
 from processes import Failure, wait_until
 from recorded_runs.invariant_results import EXAMPLES_MAX
@@ -18,17 +18,17 @@ STARTS_PER_STOP = 5
 SLOW_APNS = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
 """With 20 streams and 100 ms for each response, a connection carries 200 pushes a second, so a fan-out
 takes seconds."""
-UNDER_WAY_SECONDS = 20
+FANOUT_BEGIN_SECONDS_MAX = 20
 SETTLE_SECONDS = 60
 
 
 class FanoutsAndStarts:
-    """An audience of phones that the simulator stores in compact form, and other phones on which activities are
+    """An audience of phones that the simulator stores in compact form, and guests: other phones, on which activities are
     started. `results` has the results of both."""
 
     def __init__(self, deployment, results):
         self.deployment, self.results = deployment, results
-        self.fanouts_under_way = 0
+        self.fanout_under_way_count = 0
         self._starts = {}
         """The digest of each start's state, by activity."""
         self._crowd = Crowd(deployment, MEMBER_COUNT)
@@ -51,7 +51,7 @@ class FanoutsAndStarts:
         cursor, missing = 0, set(self._guests)
         while missing:
             page = self.deployment.call_simulator(
-                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
+                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PER_PAGE}&waitMilliseconds=1000"
             )
             if page["next"] == cursor:
                 raise Failure(f"{len(missing)} phones have no push-to-start token")
@@ -67,18 +67,18 @@ class FanoutsAndStarts:
         """Sends a command to the audience, waits until it has reached some members, and then writes starts. Counts the
         fan-out as under way unless it has already reached all members when the wait ends."""
         command = self._crowd.send_command()
-        reached = 0
+        reached_count = 0
 
         def has_begun():
-            nonlocal reached
-            reached = self._crowd.count_showing(command)
-            return reached > 0
+            nonlocal reached_count
+            reached_count = self._crowd.count_showing(command)
+            return reached_count > 0
 
-        wait_until(has_begun, UNDER_WAY_SECONDS, "a fan-out is under way")
+        wait_until(has_begun, FANOUT_BEGIN_SECONDS_MAX, "a fan-out is under way")
         for _ in range(STARTS_PER_STOP):
             self._start(self._guests[len(self._starts)])
         self._writer.flush()
-        self.fanouts_under_way += reached < MEMBER_COUNT
+        self.fanout_under_way_count += reached_count < MEMBER_COUNT
 
     def _start(self, guest):
         state = json.dumps(
@@ -100,9 +100,9 @@ class FanoutsAndStarts:
 
     def settle(self):
         """Waits until each fan-out and each start has its last result, at most `SETTLE_SECONDS`."""
-        wanted = set(self._starts) | {command["command"] for command in self._crowd.commands}
+        wanted_commands = set(self._starts) | {command["command"] for command in self._crowd.commands}
         try:
-            wait_until(lambda: wanted <= self._finished_commands(), SETTLE_SECONDS, "fan-outs and starts are settled")
+            wait_until(lambda: wanted_commands <= self._finished_commands(), SETTLE_SECONDS, "fan-outs and starts are settled")
         except Failure:
             pass  # `check` reports the commands that have no last result.
 
@@ -114,25 +114,25 @@ class FanoutsAndStarts:
         workers have stopped."""
         pushes = self._take_pushes()
         commands = self._crowd.commands
-        shown = self._crowd.count_showing(commands[-1])
+        shown_count = self._crowd.count_showing(commands[-1])
         problems = []
-        if shown != MEMBER_COUNT:
-            problems.append(f"{shown} of {MEMBER_COUNT} members show the last state")
-        if self.fanouts_under_way == 0:
+        if shown_count != MEMBER_COUNT:
+            problems.append(f"{shown_count} of {MEMBER_COUNT} members show the last state")
+        if self.fanout_under_way_count == 0:
             problems.append("no fan-out was under way when a worker was stopped")
         finished = self._finished_commands()
         problems += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in finished]
-        repeated = len(pushes["members"]) - len(set(pushes["members"]))
-        if repeated:
-            problems.append(f"{repeated} pushes to members were repeated")
+        repeated_count = len(pushes["members"]) - len(set(pushes["members"]))
+        if repeated_count:
+            problems.append(f"{repeated_count} pushes to members were repeated")
         for guest, state in self._starts.items():
-            sent, outcomes = pushes["starts"].count(state), self._outcomes_of(guest)
-            if sent != 1 or outcomes != ["accepted"]:
-                problems.append(f"{guest} was started {sent} times; its outcomes are {outcomes}")
+            sent_count, outcomes = pushes["starts"].count(state), self._outcomes_of(guest)
+            if sent_count != 1 or outcomes != ["accepted"]:
+                problems.append(f"{guest} was started {sent_count} times; its outcomes are {outcomes}")
         report.problems += problems[:EXAMPLES_MAX]
-        report.figures["members right"] = f"{shown} of {MEMBER_COUNT}, after {len(commands)} fan-outs"
-        report.figures["fan-outs under way at a stop"] = self.fanouts_under_way
-        report.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated} repeated"
+        report.figures["members right"] = f"{shown_count} of {MEMBER_COUNT}, after {len(commands)} fan-outs"
+        report.figures["fan-outs under way at a stop"] = self.fanout_under_way_count
+        report.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated_count} repeated"
         report.figures["starts"] = f"{len(pushes['starts'])} pushes for {len(self._starts)} commands"
 
     def _outcomes_of(self, command):
@@ -141,13 +141,13 @@ class FanoutsAndStarts:
     def _take_pushes(self):
         """Returns the accepted pushes of fan-outs and starts: pairs of token and state for members, and the states of
         starts. The log keeps only the pushes of the load."""
-        states, starts = {command["state"] for command in self._crowd.commands}, set(self._starts.values())
+        member_states, starts = {command["state"] for command in self._crowd.commands}, set(self._starts.values())
         pushes = {"members": [], "starts": []}
         path = self.deployment.path("pushes.jsonl")
         with open(path, encoding="utf-8") as log, open(f"{path}.rest", "w", encoding="utf-8") as rest:
             for line in log:
                 push = json.loads(line)
-                is_member, is_start = push["state"] in states, push["state"] in starts
+                is_member, is_start = push["state"] in member_states, push["state"] in starts
                 if not is_member and not is_start:
                     rest.write(line)
                 elif push["status"] == 200:

@@ -8,7 +8,7 @@ from fleet.deployment import COMMANDS
 from processes import Failure, wait_until
 
 RESPONSE_SECONDS = 1.0
-REPORT_SECONDS = 5
+REPORT_SECONDS_MAX = 5
 """The maximum time in seconds after a change until a worker reports it."""
 SAMPLE_LINE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -45,21 +45,21 @@ class HealthChecks:
         self._deployment, self._group = deployment, group
         self.figures = {}
 
-    def _within_seconds(self, what, fault):
-        """Waits until `fault` returns no fault, and records the time that it took."""
+    def _expect_soon(self, what, find_fault):
+        """Waits until `find_fault` returns no fault, and records the time that it took."""
         if not self._deployment.has_http:
             return
-        last = ""
+        last_fault = ""
 
         def is_true():
-            nonlocal last
-            last = fault()
-            return last == ""
+            nonlocal last_fault
+            last_fault = find_fault()
+            return last_fault == ""
 
         try:
-            seconds = wait_until(is_true, REPORT_SECONDS, what)
+            seconds = wait_until(is_true, REPORT_SECONDS_MAX, what)
         except Failure:
-            raise Failure(f"{what}: after {REPORT_SECONDS} s {last}") from None
+            raise Failure(f"{what}: after {REPORT_SECONDS_MAX} s {last_fault}") from None
         self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
 
     def save_pages(self, workers):
@@ -72,18 +72,18 @@ class HealthChecks:
     def check_shared(self, what, workers):
         """Checks that these workers are alive and ready, serve a status page, report as many partitions as the group
         assigned to them, and report the lag of exactly their partitions of commands."""
-        self._within_seconds(what, lambda: next(filter(None, map(self._share_fault, workers)), ""))
+        self._expect_soon(what, lambda: next(filter(None, map(self._share_fault, workers)), ""))
 
     def _share_fault(self, worker):
         for path in ("/livez", "/readyz"):
             status, text = fetch_page(worker, path)
             if status != 200:
                 return f"{worker.name} responds with {status} to {path}: {text.strip()}"
-        own = self._group.owners.get(worker.name, set())
+        own_partitions = self._group.owners.get(worker.name, set())
         assigned = sum(value for _, value in metric_samples(worker, "causeway_partitions_assigned"))
-        if assigned != len(own):
-            return f"{worker.name} has {len(own)} partitions and reports {assigned:.0f}"
-        commands = {number for topic, number in own if topic == COMMANDS}
+        if assigned != len(own_partitions):
+            return f"{worker.name} has {len(own_partitions)} partitions and reports {assigned:.0f}"
+        commands = {number for topic, number in own_partitions if topic == COMMANDS}
         lags = metric_samples(worker, "causeway_consumer_lag_records")
         reported_partitions = {int(labels["partition"]) for labels, _ in lags if labels["topic"] == "commands"}
         if reported_partitions != commands:
@@ -112,15 +112,15 @@ class HealthChecks:
 
     def check_silent(self, what, worker):
         """Checks that a frozen worker does not respond."""
-        self._within_seconds(what, lambda: f"{worker.name} responds" if fetch_page(worker, "/livez")[0] else "")
+        self._expect_soon(what, lambda: f"{worker.name} responds" if fetch_page(worker, "/livez")[0] else "")
 
-    def check_behind(self, what, workers, records):
+    def check_behind(self, what, workers, record_count):
         """Checks that the lag of all partitions of commands together is at least this number of records."""
-        self._within_seconds(what, lambda: self._lag_fault(workers, lambda lag: lag >= records))
+        self._expect_soon(what, lambda: self._lag_fault(workers, lambda lag: lag >= record_count))
 
     def check_caught_up(self, what, workers):
         """Checks that the partitions of commands have no lag."""
-        self._within_seconds(what, lambda: self._lag_fault(workers, lambda lag: lag == 0))
+        self._expect_soon(what, lambda: self._lag_fault(workers, lambda lag: lag == 0))
 
     @staticmethod
     def _lag_fault(workers, is_right):

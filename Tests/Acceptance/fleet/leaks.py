@@ -10,7 +10,7 @@ OUTPUT_FILES = ("*.log", "*.page", "results.jsonl")
 HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
 BASE64 = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
 PROVIDER_TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
-EXAMPLES = 3
+EXAMPLES_PER_FILE_MAX = 3
 
 
 class Secrets:
@@ -52,7 +52,7 @@ def find_secrets(directory, secrets):
         with open(file, encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 found = secrets.kinds_in(line)
-                if found and finding_count < EXAMPLES:
+                if found and finding_count < EXAMPLES_PER_FILE_MAX:
                     problems.append(f"{file.name}:{number} holds {', '.join(found)}")
                 finding_count += bool(found)
     return len(files), problems

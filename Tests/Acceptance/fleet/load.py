@@ -11,8 +11,10 @@ from processes import Failure
 
 TICK_SECONDS = 0.25
 ALERT_EVERY = 10
+"""Every tenth update of an activity has an alert."""
 END_EVERY = 10
-REGISTRATIONS_PAGE = 5_000
+"""Every tenth activity ends with its last command."""
+REGISTRATIONS_PER_PAGE = 5_000
 
 
 def digest(data):
@@ -33,10 +35,10 @@ class Load(threading.Thread):
     """Writes updates to all activities in turn at an even rate until it is stopped. Then it writes each
     activity's last state."""
 
-    def __init__(self, deployment, activities, commands_per_second):
+    def __init__(self, deployment, activity_count, commands_per_second):
         super().__init__(name="load", daemon=True)
         self.deployment = deployment
-        self.activities = [f"ride-{number}" for number in range(activities)]
+        self.activities = [f"ride-{number}" for number in range(activity_count)]
         self.commands_per_second = commands_per_second
         self.sent_count = 0
         self.last_states = {}
@@ -44,7 +46,7 @@ class Load(threading.Thread):
         self.tokens = []
         """All tokens that phones have registered."""
         self.error = None
-        self._last_numbers = [0] * activities
+        self._last_numbers = [0] * activity_count
         self._next_index = 0
         self._stop_event = threading.Event()
         self._commands_file = open(deployment.path("commands.jsonl"), "w", encoding="utf-8")
@@ -65,16 +67,16 @@ class Load(threading.Thread):
                 "activities": [{"activity": a, "device": d} for a, d in zip(self.activities, devices)],
             },
         )
-        cursor, registered = 0, 0
-        while registered < len(self.activities):
+        cursor, registered_count = 0, 0
+        while registered_count < len(self.activities):
             page = self.deployment.call_simulator(
-                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
+                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PER_PAGE}&waitMilliseconds=1000"
             )
             if page["next"] == cursor:
-                raise Failure(f"{registered} of {len(self.activities)} phones have registered")
+                raise Failure(f"{registered_count} of {len(self.activities)} phones have registered")
             for record in page["registrations"]:
                 self._writer.write(REGISTRATIONS, record["key"], json.dumps(record["value"]))
-                registered += "activity" in record["value"]
+                registered_count += "activity" in record["value"]
                 self.tokens.append(record["value"]["token"])
             cursor = page["next"]
         self._writer.flush()
@@ -99,10 +101,10 @@ class Load(threading.Thread):
         identifier = f"{number}/{activity}"
         alert = f"Stop {number}" if number % ALERT_EVERY == index % ALERT_EVERY and event == "update" else None
         alert_json = "" if alert is None else f',"alert":{{"title":"{alert}","body":"Maria is near"}}'
-        stale = int(now) + 3_600
+        stale_at_seconds = int(now) + 3_600
         value = (
             f'{{"id":"{identifier}","app":"{APP}","activity":"{activity}","sequence":{number},"aps":{{"timestamp":{int(now)},'
-            f'"event":"{event}","content-state":{state},"stale-date":{stale}{alert_json}}}}}'
+            f'"event":"{event}","content-state":{state},"stale-date":{stale_at_seconds}{alert_json}}}}}'
         )
         self._writer.write(COMMANDS, activity, value)
         entry = {

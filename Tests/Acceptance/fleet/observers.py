@@ -64,26 +64,26 @@ class GroupObserver:
         """Records an assignment, on the proxy's thread. It replaces whole values, so that other threads read
         consistent ones."""
         now = time.monotonic()
-        own = {(topic, number) for topic, numbers in topics.items() for number in numbers}
+        own_partitions = {(topic, number) for topic, numbers in topics.items() for number in numbers}
         self.history.append((now - self.began_seconds, generation, client, {topic: sorted(topics[topic]) for topic in topics}))
         if generation > self.generation:
             self.generation = generation
             self.owners = {}
         if generation == self.generation:
-            self.owners = {**self.owners, client: own}
+            self.owners = {**self.owners, client: own_partitions}
             self._assigned_at_seconds = {**self._assigned_at_seconds, client: now}
 
     def is_shared_by(self, workers):
         """Whether exactly these workers have all partitions: each worker at least one, no partition twice,
         and each assignment is newer than the worker's last start."""
         owners = self.owners
-        lists = list(owners.values())
+        partition_sets = list(owners.values())
         return (
             set(owners) == {worker.name for worker in workers}
             and all(self._assigned_at_seconds[worker.name] > worker.started_at_seconds for worker in workers)
-            and all(lists)
-            and sum(map(len, lists)) == len(ALL_PARTITIONS)
-            and set().union(*lists) == ALL_PARTITIONS
+            and all(partition_sets)
+            and sum(map(len, partition_sets)) == len(ALL_PARTITIONS)
+            and set().union(*partition_sets) == ALL_PARTITIONS
         )
 
     def await_shared_partitions(self, workers, seconds=SHARE_SECONDS):
@@ -97,8 +97,8 @@ class GroupObserver:
     def partition_counts(self):
         """Returns how many partitions of each topic each worker reads, by worker."""
         return {
-            worker: tuple(sum(topic == one for topic, _ in own) for one in READ_TOPICS)
-            for worker, own in sorted(self.owners.items())
+            worker: tuple(sum(topic == read_topic for topic, _ in own_partitions) for read_topic in READ_TOPICS)
+            for worker, own_partitions in sorted(self.owners.items())
         }
 
     def describe(self):

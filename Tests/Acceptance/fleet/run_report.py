@@ -9,9 +9,8 @@ from season.evidence import Evidence
 from season.invariants import INVARIANT_CHECKS
 
 TOLERANCE_MILLISECONDS = 1_000
-"""How late a single push may arrive after Redis permitted it, in milliseconds: it may wait for a connection
-or a processor. Late arrivals do not add up, so two workers that each keep a spacing of their own are still
-found."""
+"""How late a push may arrive after Redis permitted it, in milliseconds, because it waits for a connection or a processor.
+Late arrivals do not add up. So the check still finds two workers that each keep a spacing of their own."""
 EXPECTATIONS_PER_CALL = 5_000
 
 
@@ -34,20 +33,20 @@ def check_phones(deployment, load, report):
         correct_count += response["matching"]
         report.problems += [f"a phone is wrong: {one}" for one in response["mismatches"][:EXAMPLES_MAX]]
     summary = deployment.call_simulator("GET", "/summary")
-    backwards = summary["effects"].get("ignoredOld", 0) + summary["regressions"]
-    if backwards:
-        report.problems.append(f"{backwards} pushes went back in time")
+    backwards_count = summary["effects"].get("ignoredOld", 0) + summary["regressions"]
+    if backwards_count:
+        report.problems.append(f"{backwards_count} pushes went back in time")
     report.figures["phones right"] = f"{correct_count} of {len(names)}"
-    report.figures["back in time"] = backwards
+    report.figures["back in time"] = backwards_count
 
 
 def check_secrets(deployment, load, report):
     """Checks that no log, page or result of the run has a token or a key."""
     secrets = Secrets(load.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")])
-    read, found = find_secrets(deployment.directory, secrets)
+    read_count, found = find_secrets(deployment.directory, secrets)
     if len(load.tokens) < len(load.activities):
         found.append(f"{len(load.tokens)} tokens are known, of {len(load.activities)} activities")
-    report.figures["secrets"] = f"{len(found)} of {len(secrets)} in {read} logs, pages and results"
+    report.figures["secrets"] = f"{len(found)} of {len(secrets)} in {read_count} logs, pages and results"
     report.problems += [f"a secret: {one}" for one in found]
 
 

@@ -23,7 +23,7 @@ class FanoutsAndStartsCheckTests(unittest.TestCase):
         self.shown = MEMBER_COUNT
         self.fanouts_and_starts._crowd = types.SimpleNamespace(commands=commands, count_showing=lambda _: self.shown)
         self.fanouts_and_starts._starts = {"guest-0": "ride"}
-        self.fanouts_and_starts.fanouts_under_way = 1
+        self.fanouts_and_starts.fanout_under_way_count = 1
         self.results = [
             {"command": "goal-1", "outcome": "delivered", "ranges": 1},
             {"command": "goal-2", "outcome": "delivered", "ranges": 1},
@@ -74,7 +74,7 @@ class FanoutsAndStartsCheckTests(unittest.TestCase):
         self.assertEqual(len(self.problems()), 1)
 
     def test_a_run_without_a_fanout_under_way_is_found(self):
-        self.fanouts_and_starts.fanouts_under_way = 0
+        self.fanouts_and_starts.fanout_under_way_count = 0
         self.assertEqual(len(self.problems()), 1)
 
 

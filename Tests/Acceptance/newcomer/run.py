@@ -72,9 +72,9 @@ class Shell:
         """Returns the command's output and exit code; without an exit code in time, None. A background command counts
         as done when it has printed what the page shows."""
         self.process.stdin.write(f"{command.text}\necho {END_MARK} $?\n")
-        end = time.monotonic() + LIMIT_SECONDS
+        deadline_seconds = time.monotonic() + LIMIT_SECONDS
         printed, code = "", None
-        while time.monotonic() < end:
+        while time.monotonic() < deadline_seconds:
             if code is not None and (not command.is_background or transcript.matches(command.expected_lines, printed)):
                 break
             try:

@@ -29,8 +29,8 @@ from page.browser import Browser, BrowserError  # noqa: E402
 from processes import Failure, wait_until  # noqa: E402
 
 REPOSITORY = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
-MATCHES, FOLLOWERS, SECONDS = 12, 25, 45
-PHONES = MATCHES * FOLLOWERS
+MATCH_COUNT, FOLLOWER_COUNT, SECONDS = 12, 25, 45
+PHONE_COUNT = MATCH_COUNT * FOLLOWER_COUNT
 HISTORY = "document.getElementById('history')"
 NUMBER = "Number(document.querySelector('{} b').textContent.replaceAll(',', ''))"
 ACTIONS = ["kill-worker", "take-redis-away", "answer-503", "cut-connections", "black-hole"]
@@ -43,7 +43,7 @@ class Demo:
         self.figures_file = os.path.join(directory, "figures.json")
         self._child = subprocess.Popen(
             [
-                program, "demo", "--stay", "--matches", str(MATCHES), "--followers", str(FOLLOWERS), "--seconds", str(SECONDS),
+                program, "demo", "--stay", "--matches", str(MATCH_COUNT), "--followers", str(FOLLOWER_COUNT), "--seconds", str(SECONDS),
                 "--json", self.figures_file,
             ],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -65,13 +65,13 @@ class Demo:
     def wait_for_note(self, pattern, seconds):
         """Returns the first group of the first note that matches the pattern."""
         deadline = time.monotonic() + seconds
-        seen = 0
+        seen_count = 0
         with self._condition:
             while True:
-                for line in self.notes[seen:]:
+                for line in self.notes[seen_count:]:
                     if found := re.search(pattern, line):
                         return found[1]
-                seen = len(self.notes)
+                seen_count = len(self.notes)
                 if self._has_ended or not self._condition.wait(deadline - time.monotonic()):
                     raise BrowserError(f"the demo does not say {pattern}: {self.notes[-5:]}")
 
@@ -163,9 +163,9 @@ def check_buttons(browser, demo, simulator, checks):
     press_button(browser, "answer-503")
     checks.expect_soon(lambda: faults()["serviceUnavailableShare"] == 0, 5, "503: pressed again, it ends")
 
-    cut = stats()["connectionsCut"]
+    cut_count = stats()["connectionsCut"]
     press_button(browser, "cut-connections")
-    checks.expect_soon(lambda: stats()["connectionsCut"] > cut, 5, "cut: the simulator has cut connections")
+    checks.expect_soon(lambda: stats()["connectionsCut"] > cut_count, 5, "cut: the simulator has cut connections")
 
     [worker] = demo.process_ids("worker")
     press_button(browser, "kill-worker")
@@ -220,7 +220,7 @@ def check_end(browser, demo, simulator, checks):
     shown = browser.evaluate("({...document.getElementById('hint').dataset})")
     for name in ("active", "ended", "gone"):
         checks.expect(int(shown[name]) == summary["activities"][name], f"{name}: {shown[name]}, as at the simulator")
-    checks.expect(int(shown["phones"]) == summary["phones"] == PHONES, f"phones: {shown['phones']}")
+    checks.expect(int(shown["phones"]) == summary["phones"] == PHONE_COUNT, f"phones: {shown['phones']}")
     figures = demo.wait_for_figures(10)
     checks.expect_soon(lambda: browser.evaluate(NUMBER.format("#commands")) == figures["commands"], 5, f"commands: {figures['commands']}")
     checks.expect_soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == stats["accepted"], 5, f"pushes: {stats['accepted']}")
@@ -229,13 +229,15 @@ def check_end(browser, demo, simulator, checks):
     )
     effects = summary["effects"]
     expected_counts = {
-        "lost": PHONES - figures["phonesWithFinalScore"], "backInTime": effects.get("ignoredOld", 0),
+        "lost": PHONE_COUNT - figures["phonesWithFinalScore"], "backInTime": effects.get("ignoredOld", 0),
         "startedTwice": summary["duplicateStarts"], "rangTwice": 0,
     }
     expected_texts = {name: str(count) for name, count in expected_counts.items()}
     checks.expect(fault_counts == expected_texts, f"counts as at the simulator: {fault_counts}")
-    in_doubt = browser.evaluate("Number(document.getElementById('rangTwice').dataset.doubt)")
-    checks.expect(in_doubt == summary["repeatedAlerts"], f"alerts that rang again: {in_doubt}, all after their response was lost")
+    in_doubt_count = browser.evaluate("Number(document.getElementById('rangTwice').dataset.doubt)")
+    checks.expect(
+        in_doubt_count == summary["repeatedAlerts"], f"alerts that rang again: {in_doubt_count}, all after their response was lost"
+    )
     checks.expect(set(expected_counts.values()) == {0}, "nothing lost, old or started twice")
     views = browser.evaluate(
         "[...document.querySelectorAll('#largePhones .phone')].map((node) => [Number(node.dataset.phone), node.dataset.shows])"
@@ -244,17 +246,17 @@ def check_end(browser, demo, simulator, checks):
         record = fetch_json(f"{simulator}/phone?number={number}")
         checks.expect(json.loads(shows) == record["activities"][-1]["contentState"], f"large phone {number} shows what the phone has")
     phase = browser.evaluate("document.getElementById('phase').textContent")
-    checks.expect(phase.startswith(f"{PHONES} of {PHONES} phones show"), "the verdict is on the page")
+    checks.expect(phase.startswith(f"{PHONE_COUNT} of {PHONE_COUNT} phones show"), "the verdict is on the page")
 
 
 def check_layouts(browser, checks, directory):
     layouts = (("light", 1440, 900, 1, False), ("dark", 1440, 900, 1, True), ("narrow", 390, 844, 2, True))
-    for name, width, height, scale, dark in layouts:
+    for name, width, height, scale, is_dark in layouts:
         browser.resize(width, height, scale)
-        browser.set_color_scheme(dark)
+        browser.set_color_scheme(is_dark)
         browser.evaluate("new Promise((done) => setTimeout(done, 400))")
-        wide = browser.evaluate("document.documentElement.scrollWidth")
-        checks.expect(wide <= width, f"{name}: {width} pixels are wide enough")
+        page_width = browser.evaluate("document.documentElement.scrollWidth")
+        checks.expect(page_width <= width, f"{name}: {width} pixels are wide enough")
         if directory:
             browser.screenshot(os.path.join(directory, f"page-{name}.png"))
 

@@ -10,8 +10,8 @@ import yaml
 
 from records import record_checks, repository
 
-COMMANDS = 10_000
-REGISTRATIONS = 5_000
+COMMAND_COUNT = 10_000
+REGISTRATION_COUNT = 5_000
 
 JSON_FRAGMENTS = [
     piece.encode()
@@ -52,9 +52,9 @@ def mutated_records(seeds, count, seed):
 
 def with_other_keys(text, seeds, random_source):
     """Returns the record without some keys of its objects, or with keys of other records' objects."""
-    record, other = json.loads(text), json.loads(random_source.choice(seeds))
+    record, other_record = json.loads(text), json.loads(random_source.choice(seeds))
     for _ in range(random_source.randint(1, 3)):
-        mine, theirs = record, other
+        mine, theirs = record, other_record
         while mine.get("aps") and random_source.random() < 0.6:
             mine, theirs = mine["aps"], theirs.get("aps", theirs)
             if isinstance(mine.get("alert"), dict) and random_source.random() < 0.2:
@@ -91,15 +91,15 @@ def mutate_bytes(text, seeds, random_source):
 
 def parse_record(line):
     """Returns a record's value as a producer's parser reads it, and whether an object has a key twice."""
-    repeated = []
+    objects_with_repeated_keys = []
 
     def members(pairs):
         value = dict(pairs)
         if len(value) < len(pairs):
-            repeated.append(value)
+            objects_with_repeated_keys.append(value)
         return value
 
-    return json.loads(line.decode("utf-8"), parse_constant=reject_constant, object_pairs_hook=members), bool(repeated)
+    return json.loads(line.decode("utf-8"), parse_constant=reject_constant, object_pairs_hook=members), bool(objects_with_repeated_keys)
 
 
 def reject_constant(constant):
@@ -111,11 +111,11 @@ class SchemaTests(unittest.TestCase):
         validator = record_checks.validator(name)
         lines = list(mutated_records(seeds, count, seed=7))
         faults = record_checks.faults(kind, lines)
-        accepted, named = 0, 0
+        accepted_count, named_difference_count = 0, 0
         for index, line in enumerate(lines):
-            is_repeated = False
+            has_repeated_key = False
             try:
-                value, is_repeated = parse_record(line)
+                value, has_repeated_key = parse_record(line)
                 is_valid = validator.is_valid(value)
             except (ValueError, RecursionError) as error:
                 # The line goes on after its JSON value. The program reads the rest as another record, so the two
@@ -124,19 +124,19 @@ class SchemaTests(unittest.TestCase):
                     continue
                 is_valid = False
             fault = faults.get(index)
-            accepted += fault is None
+            accepted_count += fault is None
             if is_valid == (fault is None):
                 continue
-            explained = is_valid and (
-                is_repeated
+            is_explained = is_valid and (
+                has_repeated_key
                 or DOCUMENTED_DIFFERENCES.search(fault)
                 or "must be" in fault and (UNUSUAL_INTEGER.search(line) or b"\\" in line)
                 or "bytes" in fault and re.search(rb"[\x80-\xff]|\\u", line)
             )
-            self.assertTrue(explained, f"the schema says {is_valid}, the program {fault}: {line}")
-            named += 1
-        self.assertGreater(accepted, count // 20)
-        print(f"{count} records, {accepted} accepted by the program, {named} named differences", end=" ", flush=True)
+            self.assertTrue(is_explained, f"the schema says {is_valid}, the program {fault}: {line}")
+            named_difference_count += 1
+        self.assertGreater(accepted_count, count // 20)
+        print(f"{count} records, {accepted_count} accepted by the program, {named_difference_count} named differences", end=" ", flush=True)
 
     def seeds(self, name):
         files = sorted((repository.root / "Config/examples").glob(f"*/{name}.jsonl"))
@@ -153,7 +153,7 @@ class SchemaTests(unittest.TestCase):
         }
         own = {key: full[key] for key in ("app", "id", "environment", "aps")} | {"channel": "dHN0LXNyY2gtY2hubA=="}
         seeds = self.seeds("commands") + [json.dumps(record).encode() for record in (full, own)] * 20
-        self.compare("command", "commands", seeds, COMMANDS)
+        self.compare("command", "commands", seeds, COMMAND_COUNT)
 
     def test_schema_and_program_agree_on_mutated_registrations(self):
         full = {
@@ -166,7 +166,7 @@ class SchemaTests(unittest.TestCase):
             "attributesType": "MatchAttributes", "token": "00fc13adff785122", "channels": True,
         }
         seeds = self.seeds("registrations") + [json.dumps(record).encode() for record in (full, device)] * 20
-        self.compare("registration", "registrations", seeds, REGISTRATIONS)
+        self.compare("registration", "registrations", seeds, REGISTRATION_COUNT)
 
     def test_every_schema_is_valid(self):
         for name in ("command", "registration", "result", "invalidation", "channel"):

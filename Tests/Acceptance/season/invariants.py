@@ -8,7 +8,7 @@ from season.evidence import UNDELIVERED
 def check_results(evidence, options):
     """Each command has a result, or the result of a newer command counts it. Each result belongs to a command."""
     invariant = InvariantResult("each command has a result")
-    counts, repeated = {}, 0
+    counts, repeated_count = {}, 0
     for command in evidence.commands.values():
         final = [r for r in command.outcomes if r["outcome"] != "held"]
         if not command.outcomes:
@@ -21,27 +21,27 @@ def check_results(evidence, options):
                 invariant.add_violation(f"{command.identifier}: held, and never released")
             counts["held"] = counts.get("held", 0) + 1
             continue
-        repeated += len(final) - 1
+        repeated_count += len(final) - 1
         counts[command.outcome] = counts.get(command.outcome, 0) + 1
-    for activity, own in evidence.commands_of.items():
-        without = sum(not command.outcomes for command in own)
-        counted = evidence.counted_superseded.get(activity, 0)
+    for activity, own_commands in evidence.commands_of.items():
+        missing_count = sum(not command.outcomes for command in own_commands)
+        superseded_count = evidence.counted_superseded.get(activity, 0)
         # A dead worker's counts are lost, and the next worker may have counted some commands again. So the
         # numbers may then differ.
-        if counted != without and not (options.superseded_results == "counted" and options.results_again):
-            invariant.add_violation(f"{activity}: {without} commands without a result, {counted} are counted")
+        if superseded_count != missing_count and not (options.superseded_results == "counted" and options.results_again):
+            invariant.add_violation(f"{activity}: {missing_count} commands without a result, {superseded_count} are counted")
     for foreign in evidence.foreign_results:
         invariant.add_violation(f"a result of nobody's command: {foreign}")
-    if repeated > options.results_again:
-        invariant.add_violation(f"{repeated} results came again, {options.results_again} are allowed for")
+    if repeated_count > options.results_again:
+        invariant.add_violation(f"{repeated_count} results came again, {options.results_again} are allowed for")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    invariant.measurement = f"{len(evidence.commands)} commands: {outcomes}; {repeated} results came again"
+    invariant.measurement = f"{len(evidence.commands)} commands: {outcomes}; {repeated_count} results came again"
     return invariant
 
 
 def is_followed(evidence, command):
-    """Whether a newer command has a result. Redis holds one state of an activity, and a newer state replaces
-    it."""
+    """Whether a newer command of the activity has a result. Its state may have replaced this command's held state in
+    Redis."""
     return any(newer.outcomes for newer in evidence.commands_of[command.activity][command.order + 1:])
 
 
@@ -55,8 +55,8 @@ def may_be_counted(evidence, options, command):
 
 
 def check_accepted(evidence, options):
-    """Each accepted result has exactly one 200 in the log. Each 200 has an accepted result, except as many as may be
-    repeated."""
+    """Each accepted result belongs to exactly one push with status 200 in the log. Each such push has an accepted result,
+    with as many exceptions as pushes may be repeated."""
     invariant = InvariantResult("each accepted result is one push, and each accepted push has a result")
     logged = {}
     for push in evidence.pushes:
@@ -101,7 +101,8 @@ def check_budget(evidence, options):
             if push.priority != 10 or push.event == "start" or not push.has_reached_phone:
                 continue
             # For any two draws: the elapsed time must be at least (the number of draws, both included, minus
-            # the bucket's size) times the interval.
+            # the bucket's size) times the interval. For example, with a bucket of 4 pushes and an interval of 10 s, the
+            # sixth draw comes at least 20 s after the first one.
             shifted = push.time - count * bucket.interval_milliseconds
             earliest = shifted if earliest is None else max(earliest, shifted)
             count += 1
@@ -119,7 +120,7 @@ def check_demotions(evidence, options):
     """Each alert and each end was sent with priority 10, unless the bucket was empty."""
     invariant = InvariantResult("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
-    demoted = 0
+    demoted_count = 0
     for activity, pushes in evidence.pushes_of.items():
         level, last_time = float(bucket.pushes), None
         for push in pushes:
@@ -133,35 +134,34 @@ def check_demotions(evidence, options):
             elif push.priority == 10:
                 level -= 1
             elif push.alert is not None or push.event == "end":
-                demoted += 1
+                demoted_count += 1
                 # A refused push, or one without a response, has drawn from the budget, but is not counted here. So a
                 # difference of one push is allowed.
                 if level >= 2 + options.tolerance / bucket.interval_milliseconds:
                     invariant.add_violation(f"{activity}: line {push.line} went at 5 with {level:.1f} pushes left")
-    invariant.measurement = f"{demoted} alerts and ends went at priority 5"
+    invariant.measurement = f"{demoted_count} alerts and ends went at priority 5"
     return invariant
 
 
 def check_spacing(evidence, options):
-    """Two pushes of an activity are at least its spacing apart. Small errors must not add up, so each push is
-    compared with all earlier ones."""
+    """Two pushes of an activity are at least its spacing apart. Each push is compared with all earlier ones, because
+    the small errors of many pushes must not add up."""
     invariant = InvariantResult("no two pushes of an activity are closer than the spacing")
-    distance_min, pairs = None, 0
+    distance_min, pair_count = None, 0
     spacing = evidence.policy.spacing_milliseconds
     for activity in evidence.pushes_of:
         latest, last = None, None
         for number, push in enumerate(evidence.pushes_that_reached(activity)):
             if last is not None:
-                pairs += 1
+                pair_count += 1
                 distance = push.time - last.time
                 distance_min = distance if distance_min is None else min(distance_min, distance)
-                # Compares with all earlier pushes, because otherwise small errors could add up unnoticed.
                 if push.time - number * spacing < latest - options.tolerance:
                     invariant.add_violation(f"{activity}: lines {last.line} and {push.line} are {distance} ms apart")
             shifted = push.time - number * spacing
             latest = shifted if latest is None else max(latest, shifted)
             last = push
-    invariant.measurement = f"{pairs} pairs, the closest {distance_min} ms apart; allowed is {spacing} - {options.tolerance} ms"
+    invariant.measurement = f"{pair_count} pairs, the closest {distance_min} ms apart; allowed is {spacing} - {options.tolerance} ms"
     return invariant
 
 
@@ -186,7 +186,7 @@ def check_timestamps(evidence, options):
 def check_endings(evidence, options):
     """After an accepted end an activity gets no push, except a start or the same end again."""
     invariant = InvariantResult("no push follows an accepted end")
-    ended = 0
+    ended_count = 0
     for activity, pushes in evidence.pushes_of.items():
         end = None
         for push in pushes:
@@ -195,22 +195,22 @@ def check_endings(evidence, options):
             elif end is not None and not (push.event == "end" and end.command is push.command):
                 invariant.add_violation(f"{activity}: line {push.line} ({push.event}) after the end in line {end.line}")
             if push.event == "end" and push.status == 200:
-                ended += end is None
+                ended_count += end is None
                 end = push
-    invariant.measurement = f"{ended} activities ended"
+    invariant.measurement = f"{ended_count} activities ended"
     return invariant
 
 
 def check_starts(evidence, options):
     """No activity is started twice."""
     invariant = InvariantResult("no activity is started twice")
-    started = 0
+    started_count = 0
     for activity, pushes in evidence.pushes_of.items():
-        own = [push for push in pushes if push.event == "start" and push.has_reached_phone]
-        started += len(own)
-        if len(own) > 1:
-            invariant.add_violation(f"{activity}: started in lines {', '.join(str(push.line) for push in own)}")
-    invariant.measurement = f"{started} started by push"
+        starts = [push for push in pushes if push.event == "start" and push.has_reached_phone]
+        started_count += len(starts)
+        if len(starts) > 1:
+            invariant.add_violation(f"{activity}: started in lines {', '.join(str(push.line) for push in starts)}")
+    invariant.measurement = f"{started_count} started by push"
     return invariant
 
 
@@ -304,13 +304,13 @@ def check_last_states(evidence, options):
     """The last push to each phone has the state of the activity's last command."""
     invariant = InvariantResult("each phone ends with the last command's state")
     correct_count = 0
-    for activity, own in evidence.commands_of.items():
+    for activity, own_commands in evidence.commands_of.items():
         pushes = evidence.pushes_that_reached(activity)
         if not pushes:
             invariant.add_violation(f"{activity}: no push at all")
-        elif pushes[-1].state != own[-1].state:
-            invariant.add_violation(f"{activity}: line {pushes[-1].line} is not {own[-1].identifier}")
-        elif own[-1].event == "end" and pushes[-1].event != "end":
+        elif pushes[-1].state != own_commands[-1].state:
+            invariant.add_violation(f"{activity}: line {pushes[-1].line} is not {own_commands[-1].identifier}")
+        elif own_commands[-1].event == "end" and pushes[-1].event != "end":
             invariant.add_violation(f"{activity}: has not ended")
         else:
             correct_count += 1

@@ -50,25 +50,25 @@ class RecordedRun:
         return push
 
     def add_activity(self, activity):
-        level, sent, waiting, alert = float(BUCKET_PUSHES), START_MILLISECONDS, None, None
+        level, sent_at_milliseconds, waiting_command, alert = float(BUCKET_PUSHES), START_MILLISECONDS, None, None
         start = self.add_command(activity, 0, "start", START_MILLISECONDS, "Kick-off")
         self.add_result(start, "accepted", self.add_push(start, START_MILLISECONDS, 10, "Kick-off"))
         for number in range(1, 121):
             time = START_MILLISECONDS + number * 100
             event = "end" if number == 120 else "update"
-            rings = f"Goal {number}" if number % 23 == 0 or event == "end" else None
-            command = self.add_command(activity, number, event, time, rings)
-            if waiting is not None:
-                self.add_result(waiting, "superseded")
-            waiting, alert = command, rings or alert
-            if event == "update" and time - sent < SPACING_MILLISECONDS:
+            own_alert = f"Goal {number}" if number % 23 == 0 or event == "end" else None
+            command = self.add_command(activity, number, event, time, own_alert)
+            if waiting_command is not None:
+                self.add_result(waiting_command, "superseded")
+            waiting_command, alert = command, own_alert or alert
+            if event == "update" and time - sent_at_milliseconds < SPACING_MILLISECONDS:
                 continue
-            time = max(time, sent + SPACING_MILLISECONDS)
-            level = min(BUCKET_PUSHES, level + (time - sent) / REFILL_MILLISECONDS)
-            urgent = (alert is not None or event == "end") and level >= 1
-            level -= urgent
-            self.add_result(command, "accepted", self.add_push(command, time, 10 if urgent else 5, alert))
-            waiting, alert, sent = None, None, time
+            time = max(time, sent_at_milliseconds + SPACING_MILLISECONDS)
+            level = min(BUCKET_PUSHES, level + (time - sent_at_milliseconds) / REFILL_MILLISECONDS)
+            is_urgent = (alert is not None or event == "end") and level >= 1
+            level -= is_urgent
+            self.add_result(command, "accepted", self.add_push(command, time, 10 if is_urgent else 5, alert))
+            waiting_command, alert, sent_at_milliseconds = None, None, time
 
     def file_texts(self):
         """Returns the texts of the run's files, by name."""

@@ -20,7 +20,7 @@ final class SimulatedWorker {
 
     struct Push {
         var dueMilliseconds: Int64
-        var push: AudiencePush
+        var audiencePush: AudiencePush
         var token: String
         var body: [UInt8]
         var fate: PushFate

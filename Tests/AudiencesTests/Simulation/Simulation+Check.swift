@@ -15,9 +15,10 @@ extension Simulation {
         checkChannels()
     }
 
-    /// Checks that the gauges show no more rounds than the core has, and no oldest round before the first command or in
-    /// the future. In a run without faults also checks: when no round has members to reach, all permanent members show
-    /// the newest state.
+    /// Checks the gauges of rounds:
+    /// - They show no more rounds than the core has.
+    /// - The time of the oldest round is neither before the first command nor in the future.
+    /// - In a run without faults: while no round has members to reach, all permanent members show the newest state.
     func checkGauges() {
         var areAllMembersReached = true
         for worker in workers {
@@ -131,9 +132,9 @@ extension Simulation {
         }
     }
 
-    /// Checks a version that a worker sends to a member after another worker has sent it: the checkpoint that the
-    /// worker got with its claim must not mark the member as done. Done is a member below the completed position,
-    /// unless it is parked.
+    /// Checks a version that two workers send to the same member. It is wrong if the checkpoint that the second worker
+    /// got with its claim says that the member is done. A member is done if it is below the completed position and not
+    /// parked.
     func checkRepeatedPush(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.mayHaveRepeats,
             let earlierSenders = phone.senders[content],
@@ -154,21 +155,22 @@ extension Simulation {
     }
 
     /// Checks the number of pushes in a run without faults and without changes of members. A member gets at most one
-    /// push for each command. The members of a range get on average at most one push more than rounds were completed in
-    /// it.
+    /// push for each command. On average, a member gets at most one push more than its range has completed rounds.
     private func checkPushCounts() {
         guard parameters.kind == .calm, !hadMembershipChange else { return }
         for phone in phones.values where phone.pushCount > commands.count {
             violations.append("\(phone.identifier.suffix(12)) was sent \(phone.pushCount) states of \(commands.count)")
         }
-        for (range, pushes) in pushesByRange {
-            let members = phones.values.count { range.ordinals.contains($0.location.ordinal) }
+        for (range, pushCount) in pushCountsByRange {
+            let memberCount = phones.values.count { range.ordinals.contains($0.location.ordinal) }
             // The result `delivered` means that the round reached all members before a newer version replaced it.
-            let completedRounds = commands.count {
+            let completedRoundCount = commands.count {
                 SimulatedText.contains("\"delivered\"", in: rangeResults[$0.number]?[range] ?? "")
             }
-            if pushes > members * (completedRounds + 1) {
-                violations.append("\(pushes) pushes to \(members) members in \(completedRounds) completed rounds")
+            if pushCount > memberCount * (completedRoundCount + 1) {
+                violations.append(
+                    "\(pushCount) pushes to \(memberCount) members in \(completedRoundCount) completed rounds"
+                )
             }
         }
     }
@@ -191,10 +193,10 @@ extension Simulation {
             for (range, text) in ranges {
                 let counts = counts(in: text)
                 for (outcome, count) in counts { sum[outcome, default: 0] += count }
-                let members = phones.values.count {
+                let memberCount = phones.values.count {
                     range.ordinals.contains($0.location.ordinal) && $0.isDevice == command.isStart
                 }
-                let countedMembers = counts.values.reduce(0, +)
+                let countedMemberCount = counts.values.reduce(0, +)
                 guard !hadMembershipChange, !hadForcedMove, !mayHaveEndedWithoutMembers(range, command.number) else {
                     continue
                 }
@@ -203,9 +205,10 @@ extension Simulation {
                 // host does not respond. It also happens after a crash, if the newer version was under way and the next
                 // owner has no room for its record.
                 let mayEndEarly = parameters.kind == .outages || hadCrash && rereadingCount > 0
-                let mayLackMembers = isSuperseded && (countedMembers == 0 || mayEndEarly && countedMembers < members)
-                if countedMembers != members, !mayLackMembers {
-                    violations.append("\(command.number) counts \(countedMembers) of \(members): \(text)")
+                let mayLackMembers =
+                    isSuperseded && (countedMemberCount == 0 || mayEndEarly && countedMemberCount < memberCount)
+                if countedMemberCount != memberCount, !mayLackMembers {
+                    violations.append("\(command.number) counts \(countedMemberCount) of \(memberCount): \(text)")
                 }
             }
             // Counts may be lost. For example, a worker dies when a range's counts are recorded and its result is not

@@ -37,7 +37,7 @@ extension Simulation {
         let worker = workers[owner]
         guard let indexInCore = worker.core.assign(number: Int32(partition)) else { return }
         let commit = commits[partition]
-        let resumed = commit.metadata.withUnsafeBytes {
+        let skippedRecordCount = commit.metadata.withUnsafeBytes {
             worker.core.restoreSettledOffsets(
                 indexInCore,
                 at: commit.committableOffset,
@@ -45,9 +45,9 @@ extension Simulation {
                 logEndOffset: Int64(log[partition].count)
             )
         }
-        if resumed == nil { violations.append("the metadata of \(partition) cannot be read") }
+        if skippedRecordCount == nil { violations.append("the metadata of \(partition) cannot be read") }
         trace?(
-            "\(nowMilliseconds % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(resumed ?? -1) more"
+            "\(nowMilliseconds % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(skippedRecordCount ?? -1) more"
         )
         worker.assignments[partition] = .init(indexInCore: indexInCore, nextOffset: commit.committableOffset)
         worker.lastBroadcastMilliseconds = [:]

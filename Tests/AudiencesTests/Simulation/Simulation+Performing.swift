@@ -71,7 +71,7 @@ extension Simulation {
                         .init(
                             dueMilliseconds: nowMilliseconds
                                 + Int64(random.number(0...parameters.latencyMillisecondsMax)),
-                            push: push,
+                            audiencePush: push,
                             token: token,
                             body: Array(push.body),
                             fate: chooseFate(of: token),
@@ -238,7 +238,7 @@ extension Simulation {
     ) {
         trace?("\(nowMilliseconds % 1_000_000) \(worker.number) \(push.token.suffix(3)) \(disposition)")
         worker.core.pushResponseReceived(
-            tag: push.push.tag,
+            tag: push.audiencePush.tag,
             PushResult(
                 disposition: disposition,
                 status: status,
@@ -256,7 +256,7 @@ extension Simulation {
     /// - Returns: whether the token is alive; true for a broadcast.
     @discardableResult
     func deliverPush(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isResponseLost: Bool = false) -> Bool {
-        guard !push.push.isBroadcast else {
+        guard !push.audiencePush.isBroadcast else {
             receiveBroadcast(push, isResponseLost: isResponseLost)
             return true
         }
@@ -271,12 +271,12 @@ extension Simulation {
         if phone.environment != push.environment { violations.append("\(name) was sent to in the wrong environment") }
         if phone.isDevice { violations.append("\(name.suffix(12)) is a device, and was sent \(content)") }
         let alert = SimulatedText.number(after: "alert-", in: text)
-        if PushTag(rawValue: push.push.tag).isJoiner { phone.hasGotStateOnJoin = true }
+        if PushTag(rawValue: push.audiencePush.tag).isJoiner { phone.hasGotStateOnJoin = true }
         phone.receive(timestamp: Int64(timestamp), content: content, alert: alert)
         checkRepeatedPush(phone, content, worker)
         phone.senders[content, default: []].insert(worker.number)
         phones[name] = phone
-        pushesByRange[range(of: phone, commands[content]), default: 0] += 1
+        pushCountsByRange[range(of: phone, commands[content]), default: 0] += 1
         trace?(
             "\(nowMilliseconds % 1_000_000) \(worker.number) \(push.token.suffix(3)) shows \(content) alert \(String(describing: alert))"
         )

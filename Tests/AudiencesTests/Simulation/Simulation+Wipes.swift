@@ -8,14 +8,14 @@ import Testbed
 /// The losses of all data in a run, and what the workers read again after the last one.
 struct SimulatedWipe {
     static let pollMilliseconds: Int64 = 1_000
-    /// A command that is read again after the nth loss has this record number: its usual one, plus n times this
-    /// constant.
+    /// Keeps the record numbers of rereadings apart. Command 7 has the record number 7. If it is read again after the
+    /// second loss, it has the number 2,000,007.
     static let recordsPerWipe: UInt32 = 1_000_000
 
     /// How many times the store has lost all data.
     var count = 0
     /// The value of `count` when the workers last began to read again.
-    var lastRereadWipe = 0
+    var countAtLastRereading = 0
     /// The number of registrations that the workers must still read again.
     var missingMemberCount = 0
     /// Whether the core still has commands of the time before the loss. It gets no other commands until it has given
@@ -34,9 +34,10 @@ struct SimulatedWipe {
     var affectedCommands: Set<Int> = []
     /// The ranges that a worker claimed after the loss and before it noticed the loss.
     var rangesClaimedBeforeNotice: Set<SegmentRange> = []
+    /// When the store last lost all data.
     var atMilliseconds = Int64.max
 
-    var hasAllMembers: Bool { lastRereadWipe == count && missingMemberCount == 0 }
+    var hasAllMembers: Bool { countAtLastRereading == count && missingMemberCount == 0 }
     var isOver: Bool { hasAllMembers && !isDraining && commandsToReread.isEmpty && commandRecordsInCore.isEmpty }
 }
 
@@ -85,12 +86,12 @@ extension Simulation {
                 )
             )
         }
-        if wipe.lastRereadWipe != wipe.count { beginRereading() }
+        if wipe.countAtLastRereading != wipe.count { beginRereading() }
     }
 
     private func beginRereading() {
         let wipeNumber = wipe.count
-        wipe.lastRereadWipe = wipeNumber
+        wipe.countAtLastRereading = wipeNumber
         wipe.missingMemberCount = phoneNames.count
         for name in phoneNames {
             let atMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.returnMillisecondsMax))

@@ -34,7 +34,7 @@ final class Simulation {
     let seed: UInt64
     var random: SplitMix64
     let parameters: SimulationParameters
-    var nowMilliseconds: Int64 = 1_790_000_000_000
+    var nowMilliseconds: Int64 = RoundHarness.startMilliseconds
     var faultsUntilMilliseconds: Int64 = 0
     var store: AudienceStoreModel
     var log: [[SimulatedFanout]]
@@ -72,7 +72,7 @@ final class Simulation {
     var memberResultCount = 0
     var invalidationCount = 0
     /// The number of pushes that phones have received, by range.
-    var pushesByRange: [SegmentRange: Int] = [:]
+    var pushCountsByRange: [SegmentRange: Int] = [:]
     /// Whether a worker died. Then pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
     /// Whether a partition moved before its owner had finished its work, or was added. The effects are the same.
@@ -128,7 +128,7 @@ final class Simulation {
                     number: number,
                     atMilliseconds: atMilliseconds,
                     version: Version(
-                        timestamp: 1_790_000_000 + Int64(number) * [0, 1, 30][random.number(0...2)] / 30,
+                        timestamp: RoundHarness.startSeconds + Int64(number) * [0, 1, 30][random.number(0...2)] / 30,
                         sequence: UInt64(number + 1)
                     ),
                     content: number,
@@ -366,7 +366,7 @@ final class Simulation {
                         staleDateSeconds: -1,
                         identifier: identifier,
                         body: body,
-                        layout: layout,
+                        bodyLayout: layout,
                         partition: 0,
                         offset: Int64(command.number),
                         recordTimestampMilliseconds: command.atMilliseconds,

@@ -65,7 +65,7 @@ struct SimulationParameters {
     var partitionAdditionPerMille = 0
     /// How often the store loses all data.
     var wipeCount = 0
-    /// How long after the beginning of the rereading the workers read a member's registration at the latest.
+    /// The longest time from the beginning of a rereading until a worker reads a member's registration.
     var returnMillisecondsMax = 0
 
     /// The numbers of ranges into which a command may be divided, in runs of kind `ranges`.

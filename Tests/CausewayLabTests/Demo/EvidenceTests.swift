@@ -13,7 +13,7 @@ struct EvidenceTests {
 
     init() throws { directory = try TemporaryDirectory() }
 
-    private func objects(_ path: String) throws -> [[String: Any]] {
+    private func readLines(_ path: String) throws -> [[String: Any]] {
         try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
             .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]) }
     }
@@ -26,7 +26,7 @@ struct EvidenceTests {
     @Test func `The journal names each command`() throws {
         let evidence = try EvidenceFiles(directory: directory.path("evidence"))
         let journal = try evidence.makeJournal()
-        let before = Clock.wallMilliseconds
+        let beforeMilliseconds = Clock.wallMilliseconds
         for number in 1...2_000 {
             try journal.append(
                 CommandJournal.LineTemplate(frame, event: "update", sequence: number),
@@ -37,23 +37,23 @@ struct EvidenceTests {
         quietFrame.alert = nil
         try journal.append(CommandJournal.LineTemplate(quietFrame, event: "end", sequence: 2_001), activity: "m-0008")
         try journal.flush()
-        let lines = try objects(evidence.commandsFile)
+        let lines = try readLines(evidence.commandsFile)
         #expect(lines.count == 2_001)
         #expect(lines[41]["command"] as? String == "42/m-0007" && lines[41]["activity"] as? String == "m-0007")
         #expect(lines[41]["event"] as? String == "update" && lines[41]["alert"] as? String == "\"SIX\"! É")
-        let time = try #require(lines[41]["time"] as? Int64)
-        #expect((before...Clock.wallMilliseconds).contains(time))
+        let timeMilliseconds = try #require(lines[41]["time"] as? Int64)
+        #expect((beforeMilliseconds...Clock.wallMilliseconds).contains(timeMilliseconds))
         #expect(lines[2_000]["alert"] is NSNull && lines[2_000]["event"] as? String == "end")
         #expect(lines[2_000]["state"] as? String == lines[0]["state"] as? String)
         #expect((lines[0]["state"] as? String)?.count == 16)
     }
 
-    @Test func `The file of the policy has the numbers that apply`() throws {
+    @Test func `The policy's file has the spacing, and the budget for frequent updates`() throws {
         let evidence = try EvidenceFiles(directory: directory.path("evidence"))
         var policy = Policy(name: "default")
         policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
         try evidence.writePolicy(policy)
-        let object = try #require(try objects(evidence.policyFile).first)
+        let object = try #require(try readLines(evidence.policyFile).first)
         #expect(object["spacingMilliseconds"] as? Int == 1_000)
         #expect(object["budget"] as? [String: Int] == ["pushes": 7, "refillPerHour": 600, "reservedForAlerts": 2])
     }

@@ -6,17 +6,17 @@ import Testing
 
 @Suite("The tally of results", .ownThread)
 struct ResultTallyTests {
-    private func result(
+    private func makeResult(
         _ outcome: Outcome,
         offset: Int64 = 0,
         partition: Int = 0,
         priority: Int = 5,
-        attempts: Int = 1
+        attemptCount: Int = 1
     ) -> ResultSummary {
         ResultSummary(
             outcome: outcome,
             priority: priority,
-            attemptCount: attempts,
+            attemptCount: attemptCount,
             isFromCommandsTopic: true,
             sourcePartition: partition,
             sourceOffset: offset,
@@ -27,10 +27,10 @@ struct ResultTallyTests {
 
     @Test func `Each command counts once`() {
         var tally = ResultTally()
-        tally.add(result(.accepted), isFreshnessCounted: true)
-        tally.add(result(.duplicate), isFreshnessCounted: true)
-        tally.add(result(.superseded, offset: 9), isFreshnessCounted: true)
-        tally.add(result(.accepted, partition: 3, priority: 10, attempts: 3), isFreshnessCounted: true)
+        tally.add(makeResult(.accepted), isFreshnessCounted: true)
+        tally.add(makeResult(.duplicate), isFreshnessCounted: true)
+        tally.add(makeResult(.superseded, offset: 9), isFreshnessCounted: true)
+        tally.add(makeResult(.accepted, partition: 3, priority: 10, attemptCount: 3), isFreshnessCounted: true)
         #expect(tally.commandCount == 3)
         #expect(tally.repeatedResultCount == 1)
         #expect(tally[.accepted] == 2 && tally[.superseded] == 1 && tally[.duplicate] == 0)
@@ -38,14 +38,14 @@ struct ResultTallyTests {
         #expect(tally.freshness.percentileMilliseconds(50) == 250)
     }
 
-    @Test func `Commands that a result counts are superseded`() {
+    @Test func `The superseded commands that a result reports are counted`() {
         let source = #"{"topic":"causeway.commands","partition":0,"offset":7}"#
         let record = #"{"command":"c","outcome":"held","superseded":12,"source":\#(source)}"#
         var tally = ResultTally()
         let summary = Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }
         tally.add(summary, isFreshnessCounted: true)
         tally.add(summary, isFreshnessCounted: true)
-        var releasedResult = result(.accepted)
+        var releasedResult = makeResult(.accepted)
         releasedResult.isFromCommandsTopic = false
         releasedResult.supersededCommandCount = 3
         tally.add(releasedResult, isFreshnessCounted: true)
@@ -73,7 +73,7 @@ struct ResultTallyTests {
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
     }
 
-    @Test func `The broadcast of a command is no result of the command`() {
+    @Test func `The result of a broadcast is not the result of its command`() {
         let source = #""source":{"topic":"causeway.commands","partition":0,"offset":7}"#
         let broadcast =
             #"{"audience":"m","channel":"dHN0","environment":"sandbox","outcome":"delivered",\#(source)}"#
@@ -90,14 +90,14 @@ struct ResultTallyTests {
     /// For a start to an audience, the worker itself writes a command for each device.
     @Test func `The starts of devices do not count as the producer's commands`() {
         var tally = ResultTally(of: .audiences)
-        tally.add(result(.accepted), isFreshnessCounted: true)
+        tally.add(makeResult(.accepted), isFreshnessCounted: true)
         #expect(tally.commandCount == 0 && tally.pushCount == 1 && tally.freshness.count == 0)
     }
 
     @Test func `A released command has its own result`() {
         var tally = ResultTally()
-        tally.add(result(.held), isFreshnessCounted: true)
-        var releasedResult = result(.accepted)
+        tally.add(makeResult(.held), isFreshnessCounted: true)
+        var releasedResult = makeResult(.accepted)
         releasedResult.isFromCommandsTopic = false
         tally.add(releasedResult, isFreshnessCounted: true)
         #expect(tally.commandCount == 1 && tally.repeatedResultCount == 0 && tally.releasedCommandCount == 1)
@@ -108,16 +108,16 @@ struct ResultTallyTests {
     @Test func `An unreadable record does not count as a result`() {
         var tally = ResultTally()
         tally.add(ResultSummary(), isFreshnessCounted: true)
-        tally.add(result(.accepted, offset: .max), isFreshnessCounted: true)
-        tally.add(result(.accepted, partition: .max), isFreshnessCounted: true)
+        tally.add(makeResult(.accepted, offset: .max), isFreshnessCounted: true)
+        tally.add(makeResult(.accepted, partition: .max), isFreshnessCounted: true)
         #expect(tally.commandCount == 0 && tally.unreadableRecordCount == 3)
     }
 
-    @Test func `Demotions and the end of the work are noted`() {
+    @Test func `Demotions are counted, and the time of the last response is kept`() {
         var tally = ResultTally()
-        var demotedResult = result(.accepted, offset: 1)
+        var demotedResult = makeResult(.accepted, offset: 1)
         demotedResult.isDemoted = true
-        tally.add(result(.superseded), isFreshnessCounted: true)
+        tally.add(makeResult(.superseded), isFreshnessCounted: true)
         tally.add(demotedResult, isFreshnessCounted: true)
         #expect(tally.demotionCount == 1)
         #expect(tally.lastResponseAtMilliseconds == 1_250)
@@ -125,7 +125,7 @@ struct ResultTallyTests {
 
     @Test func `Starts do not count towards freshness`() {
         var tally = ResultTally()
-        tally.add(result(.accepted), isFreshnessCounted: false)
+        tally.add(makeResult(.accepted), isFreshnessCounted: false)
         #expect(tally.pushCount == 1 && tally.freshness.count == 0)
     }
 }

@@ -66,7 +66,7 @@ struct TextPageTests {
         #expect(TextPage(figures, isColoured: false).lines.allSatisfy { $0.count == TextPage.width })
     }
 
-    @Test func `Audiences are named`() throws {
+    @Test func `The page says what is particular to audiences`() throws {
         var figures = try Self.makeFigures()
         (figures.audiences, figures.commands) = (60, 14_400)
         let lines = TextPage(figures, isColoured: false).lines
@@ -89,7 +89,7 @@ struct TextPageTests {
         left: 0
     )
 
-    @Test func `Channels are counted`() throws {
+    @Test func `The page counts channels and broadcasts`() throws {
         var figures = try Self.makeFigures()
         (figures.audiences, figures.channels) = (60, Self.channels)
         let lines = TextPage(figures, isColoured: false).lines

@@ -69,58 +69,58 @@ struct FanoutTests {
     @Test func `Results that do not add up are recognized`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        func count(_ json: String) { results.addRecord(Array(json.utf8)) }
-        count(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
-        count(
+        func add(_ json: String) { results.addRecord(Array(json.utf8)) }
+        add(#"{"command":"a","audience":"final","segments":[0,127],"outcome":"delivered","members":{"delivered":3}}"#)
+        add(
             #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
         )
         #expect(!results.memberCountsAddUp("a", memberCount: 6), "without the command's own")
-        count(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
+        add(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
         #expect(
             results.memberCountsAddUp("a", memberCount: 6) && !results.memberCountsAddUp("a", memberCount: 7)
                 && !results.memberCountsAddUp("b", memberCount: 0)
         )
-        count(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
+        add(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
         #expect(results.commandResults["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
-        count(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
-        count("no JSON")
+        add(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
+        add("no JSON")
         #expect(results.resultRecordCount == 5)
         #expect(results.commandResults.count == 2 && results.memberCountsOfRanges.count == 1)
     }
 
-    @Test func `A command that expires on its way is not reported as never fanned out`() throws {
+    @Test func `An expired command is reported as one that did not reach every member`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        func problem(_ command: String, _ members: String) -> String? {
+        func addRecordAndFindProblem(_ command: String, _ members: String) -> String? {
             results.addRecord(Array(#"{"command":"\#(command)","audience":"final",\#(members)}"#.utf8))
             return results.commandResults[command]?.problem(of: command)
         }
-        #expect(problem("a", #""outcome":"delivered","members":{"delivered":3}"#) == nil)
-        #expect(problem("b", #""outcome":"superseded","members":{"superseded":3}"#) == nil)
+        #expect(addRecordAndFindProblem("a", #""outcome":"delivered","members":{"delivered":3}"#) == nil)
+        #expect(addRecordAndFindProblem("b", #""outcome":"superseded","members":{"superseded":3}"#) == nil)
         #expect(
-            problem("c", #""outcome":"expired","members":{"delivered":2,"expired":1}"#)
+            addRecordAndFindProblem("c", #""outcome":"expired","members":{"delivered":2,"expired":1}"#)
                 == "command c did not reach every member: its outcome is expired"
         )
         #expect(
-            problem("d", #""outcome":"invalid","reason":"audienceUnsupported""#)
+            addRecordAndFindProblem("d", #""outcome":"invalid","reason":"audienceUnsupported""#)
                 == "the workers did not fan out command d: its outcome is invalid (audienceUnsupported)"
         )
     }
 
-    @Test func `Single commands are counted by their phase`() throws {
+    @Test func `Single commands before and during a fan-out are counted separately`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
         results.singleCommandLoad = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
-        func count(_ command: String, _ outcome: String, after milliseconds: Int) {
+        func add(_ command: String, _ outcome: String, after milliseconds: Int) {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
                 + #""times":{"record":1000,"answered":\#(1_000 + milliseconds)}}"#
             results.addRecord(Array(json.utf8))
         }
-        count("beside-before-0", "accepted", after: 3)
-        count("beside-during-1", "accepted", after: 40)
-        count("beside-during-2", "superseded", after: 900)
-        count("fanout-1", "accepted", after: 900)
+        add("beside-before-0", "accepted", after: 3)
+        add("beside-during-1", "accepted", after: 40)
+        add("beside-during-2", "superseded", after: 900)
+        add("fanout-1", "accepted", after: 900)
         let singleCommandLoad = try #require(results.singleCommandLoad)
         #expect(singleCommandLoad.resultCount == 3 && results.resultRecordCount == 0)
         #expect(singleCommandLoad.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
@@ -144,7 +144,7 @@ struct FanoutTests {
         #expect(NSDictionary(dictionary: first.contentState) != NSDictionary(dictionary: second.contentState))
     }
 
-    @Test func `The times of threads and processes are read`() throws {
+    @Test func `The CPU times of threads and processes are read`() throws {
         #expect(ProcessCPUTime.cpuNanoseconds(schedstat: "1234567 89 3\n") == 1_234_567)
         #expect(ProcessCPUTime.cpuNanoseconds(schedstat: "") == nil)
         #expect(try #require(ProcessCPUTime.cpuMicroseconds(of: getpid())) > 0)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The live page", .ownThread)
 struct LivePageTests {
-    @Test func `A fault ends by itself, or when it is pressed again`() {
+    @Test func `A fault ends by itself, or when its button is pressed again`() {
         var disturbances = PageDisturbances()
         #expect(disturbances.press(.respondWith503, nowMilliseconds: 1_000) == .begin(.respondWith503))
         #expect(disturbances.faultsJSON == #"{"serviceUnavailableShare":1}"#)
@@ -22,7 +22,7 @@ struct LivePageTests {
         #expect(disturbances == PageDisturbances() && disturbances.faultsJSON == "{}")
     }
 
-    @Test func `An action that happens at once is not switched on`() {
+    @Test func `An action that happens at once is never shown as switched on`() {
         var disturbances = PageDisturbances()
         for action in [PageAction.killWorker, .cutConnections] {
             #expect(disturbances.press(action, nowMilliseconds: 0) == .begin(action))
@@ -30,7 +30,7 @@ struct LivePageTests {
         }
     }
 
-    @Test func `The worker's side and APNs' side each get their own steps`() {
+    @Test func `Actions on the worker and actions at APNs are taken separately`() {
         let pageState = LivePageState()
         #expect(!pageState.press(.killWorker), "nothing is allowed at first")
         pageState.allow([.killWorker, .cutConnections])
@@ -67,7 +67,7 @@ struct LivePageTests {
         #expect(counter.lateCount(resultCount: 5_900, nowMilliseconds: 90_000) == 100)
     }
 
-    @Test func `The page shows phones spread over all in full`() {
+    @Test func `The page shows some phones in full, spread over all phones`() {
         #expect(PageEventWriter.largePhoneNumbers(phoneCount: 0) == [])
         #expect(PageEventWriter.largePhoneNumbers(phoneCount: 3) == [0, 1, 2])
         let largePhones = PageEventWriter.largePhoneNumbers(phoneCount: 3_000)

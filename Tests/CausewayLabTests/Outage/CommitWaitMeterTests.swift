@@ -17,7 +17,7 @@ struct CommitWaitMeterTests {
         #expect(longestWaitMilliseconds([(0, nil, 0), (1_000, 5, 5), (2_000, 9, 9)]) == 0)
     }
 
-    @Test func `The oldest record counts`() {
+    @Test func `The oldest record without a commit has the longest wait`() {
         #expect(longestWaitMilliseconds([(0, nil, 3), (1_000, nil, 7), (4_000, nil, 9)]) == 4_000)
     }
 

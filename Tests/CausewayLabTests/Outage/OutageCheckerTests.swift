@@ -5,12 +5,15 @@ import Testing
 
 @Suite("The checker of an outage")
 struct OutageCheckerTests {
+    /// The age of a command whose timestamp is 63 years in the future.
+    private static let futureAgeSeconds: Int64 = -2_000_000_000
+
     /// Returns a correct history: a start, three updates and an end. The start and the second update ring.
     private func correctHistory() -> TestHistory {
         var history = TestHistory()
-        history.addCommand(1, .start, at: 0, alert: true)
+        history.addCommand(1, .start, at: 0, hasAlert: true)
         history.addCommand(2, at: 2_000)
-        history.addCommand(3, at: 4_000, alert: true)
+        history.addCommand(3, at: 4_000, hasAlert: true)
         history.addCommand(4, at: 6_000)
         history.addCommand(5, .end, at: 8_000)
         history.addPush(1, at: 50, alert: 1, .started)
@@ -58,7 +61,7 @@ struct OutageCheckerTests {
 
     @Test func `A start that did not come is a loss`() {
         var history = TestHistory()
-        history.addCommand(1, .start, at: 0, alert: true)
+        history.addCommand(1, .start, at: 0, hasAlert: true)
         history.addCommand(2, at: 2_000)
         #expect(history.findings().losses == ["a: no phone has it"])
         #expect(history.findings(ageLimits: AgeLimits(startSeconds: 10)).isGood, "it may not come so late")
@@ -66,7 +69,7 @@ struct OutageCheckerTests {
 
     @Test func `An end of an activity that never began is no loss`() {
         var history = TestHistory()
-        history.addCommand(1, .start, at: 0, alert: true)
+        history.addCommand(1, .start, at: 0, hasAlert: true)
         history.addCommand(2, .end, at: 2_000)
         let findings = history.findings()
         #expect(findings.isGood && findings.longestSilenceMilliseconds == 0)
@@ -84,14 +87,14 @@ struct OutageCheckerTests {
 
     @Test func `An invalid command, or one after the end, is not the newest state`() {
         var history = correctHistory()
-        history.addCommand(6, at: 9_000, ageSeconds: -2_000_000_000, isValid: false)
+        history.addCommand(6, at: 9_000, ageSeconds: Self.futureAgeSeconds, isValid: false)
         history.addCommand(7, at: 9_500)
         #expect(history.findings().isGood)
     }
 
     @Test func `An alert that never rang is a loss`() {
         var history = TestHistory()
-        history.addCommand(1, at: 0, alert: true)
+        history.addCommand(1, at: 0, hasAlert: true)
         history.addCommand(2, at: 2_000)
         history.addPush(2, at: 2_100)
         history.setScreen(2)
@@ -99,10 +102,10 @@ struct OutageCheckerTests {
         #expect(history.findings(ageLimits: AgeLimits(alertSeconds: 20)).isGood, "it may not ring so late")
     }
 
-    @Test func `An alert that rode on, or was replaced by a newer one, is no loss`() {
+    @Test func `An alert that came with a newer state, or that a newer alert replaced, is no loss`() {
         var history = TestHistory()
-        history.addCommand(1, at: 0, alert: true)
-        history.addCommand(2, at: 1_000, alert: true)
+        history.addCommand(1, at: 0, hasAlert: true)
+        history.addCommand(2, at: 1_000, hasAlert: true)
         history.addCommand(3, at: 2_000)
         history.addPush(3, at: 2_100, alert: 2)
         history.setScreen(3)
@@ -111,7 +114,7 @@ struct OutageCheckerTests {
 
     @Test func `An alert that was only on a push that reached nobody is a loss`() {
         var history = TestHistory()
-        history.addCommand(1, at: 0, alert: true)
+        history.addCommand(1, at: 0, hasAlert: true)
         history.addPush(1, at: 100, alert: 1, status: 503, nil)
         history.setScreen(1)
         #expect(history.findings().losses == ["a: the alert of 1 never rang"])
@@ -144,19 +147,19 @@ struct OutageCheckerTests {
     }
 
     @Test(arguments: [(Event.start, Int64(600)), (.update, 28_800), (.end, 43_200)])
-    func `A push past its age limit is a fault`(event: Event, seconds: Int64) {
-        for (age, count) in [(seconds - 10, 0), (seconds + 10, 1)] {
+    func `A push past its age limit is a fault`(event: Event, ageSecondsMax: Int64) {
+        for (ageSeconds, oldPushCount) in [(ageSecondsMax - 10, 0), (ageSecondsMax + 10, 1)] {
             var history = TestHistory()
-            history.addCommand(1, event, at: 0, ageSeconds: age)
+            history.addCommand(1, event, at: 0, ageSeconds: ageSeconds)
             history.addPush(1, at: 100, event == .start ? .started : event == .end ? .ended : .shown)
             history.setScreen(1, isFinished: event == .end)
-            #expect(history.findings().oldPushes.count == count)
+            #expect(history.findings().oldPushes.count == oldPushCount)
         }
     }
 
     @Test func `An old alert on a new state is a fault`() {
         var history = TestHistory()
-        history.addCommand(1, at: 0, alert: true, ageSeconds: 310)
+        history.addCommand(1, at: 0, hasAlert: true, ageSeconds: 310)
         history.addCommand(2, at: 1_000)
         history.addPush(2, at: 1_100, alert: 1)
         history.setScreen(2)
@@ -165,8 +168,8 @@ struct OutageCheckerTests {
 
     @Test func `An alert after a newer one is a fault`() {
         var history = TestHistory()
-        history.addCommand(1, at: 0, alert: true)
-        history.addCommand(2, at: 1_000, alert: true)
+        history.addCommand(1, at: 0, hasAlert: true)
+        history.addCommand(2, at: 1_000, hasAlert: true)
         history.addCommand(3, at: 2_000)
         history.addPush(2, at: 1_100, alert: 2)
         history.addPush(3, at: 2_100, alert: 1)
@@ -176,7 +179,7 @@ struct OutageCheckerTests {
 
     @Test func `A push of an invalid command is a fault`() {
         var history = correctHistory()
-        history.addCommand(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
+        history.addCommand(6, at: 7_000, ageSeconds: Self.futureAgeSeconds, isValid: false)
         history.addPush(6, at: 7_100)
         #expect(history.findings().oldPushes == ["a: a push that no valid command requests"])
     }
@@ -205,7 +208,7 @@ struct OutageCheckerTests {
         #expect(history.findings().repeats == ["a: Alert 3 again after 2100 ms"])
     }
 
-    @Test func `A crash excuses the alerts of its last moments only`() {
+    @Test func `A crash excuses only a repeated alert that first rang shortly before the crash`() {
         var history = correctHistory()
         history.addPush(4, at: 6_500, alert: 3)
         func findings(crashAt milliseconds: Int64) -> [Int] {
@@ -226,7 +229,7 @@ struct OutageCheckerTests {
 
     @Test func `The same alert text on two activities does not count as twice`() {
         var history = correctHistory()
-        history.addCommand(3, of: "b", at: 4_000, alert: true)
+        history.addCommand(3, of: "b", at: 4_000, hasAlert: true)
         history.addPush(3, of: "b", at: 4_100, alert: 3)
         history.setScreen(3, of: "b")
         #expect(history.findings().isGood)
@@ -251,41 +254,45 @@ struct OutageCheckerTests {
     ///
     /// - Parameters:
     ///   - isStarted: whether a push started the activity; otherwise the app did.
-    ///   - ends, restarts: the number of ends and of new starts that reached the phone.
-    private func lifetimeHistory(isStarted: Bool = true, ends: Int = 1, restarts: Int, isFinished: Bool) -> TestHistory
+    ///   - endCount, restartCount: the number of ends and of new starts that reached the phone.
+    private func lifetimeHistory(isStarted: Bool = true, endCount: Int = 1, restartCount: Int, isFinished: Bool)
+        -> TestHistory
     {
         var history = TestHistory()
-        history.addCommand(1, isStarted ? .start : .update, at: 1_000, alert: true)
+        history.addCommand(1, isStarted ? .start : .update, at: 1_000, hasAlert: true)
         history.addPush(1, at: 1_100, alert: 1, isStarted ? .started : .shown)
         history.addCommand(2, at: 4_000)
         history.addPush(2, at: 4_100)
-        for number in 0..<Int64(ends) { history.addLifetimeEnd(at: 9_000 + number) }
-        for number in 0..<Int64(restarts) { history.addPush(2, at: 10_000 + number, alert: 1, .started) }
+        for number in 0..<Int64(endCount) { history.addLifetimeEnd(at: 9_000 + number) }
+        for number in 0..<Int64(restartCount) { history.addPush(2, at: 10_000 + number, alert: 1, .started) }
         history.setScreen(2, isFinished: isFinished)
         return history
     }
 
     @Test func `An activity ends with its lifetime, and is started again if the case says so`() {
-        let restarted = lifetimeHistory(restarts: 1, isFinished: false)
+        let restarted = lifetimeHistory(restartCount: 1, isFinished: false)
         #expect(restarted.findings(afterLifetime: .restart).isGood)
         #expect(findingCounts(restarted.findings(afterLifetime: .end)) == [1, 0, 1, 0])
-        let endedHistory = lifetimeHistory(restarts: 0, isFinished: true)
+        let endedHistory = lifetimeHistory(restartCount: 0, isFinished: true)
         #expect(endedHistory.findings(afterLifetime: .end).isGood)
         #expect(findingCounts(endedHistory.findings(afterLifetime: .restart)) == [2, 0, 0, 0])
         #expect(
-            lifetimeHistory(isStarted: false, restarts: 0, isFinished: true).findings(afterLifetime: .restart).isGood
+            lifetimeHistory(isStarted: false, restartCount: 0, isFinished: true).findings(afterLifetime: .restart)
+                .isGood
         )
     }
 
     @Test func `A second end of a lifetime, or a second start after it, is a fault`() {
         #expect(
-            findingCounts(lifetimeHistory(ends: 2, restarts: 1, isFinished: false).findings(afterLifetime: .restart))
+            findingCounts(
+                lifetimeHistory(endCount: 2, restartCount: 1, isFinished: false).findings(afterLifetime: .restart)
+            )
                 == [
                     0, 0, 1, 0,
                 ]
         )
         #expect(
-            findingCounts(lifetimeHistory(restarts: 2, isFinished: false).findings(afterLifetime: .restart)) == [
+            findingCounts(lifetimeHistory(restartCount: 2, isFinished: false).findings(afterLifetime: .restart)) == [
                 0, 0, 1, 0,
             ]
         )
@@ -293,7 +300,9 @@ struct OutageCheckerTests {
 
     @Test func `A lifetime that did not end is a loss`() {
         #expect(
-            findingCounts(lifetimeHistory(ends: 0, restarts: 0, isFinished: false).findings(afterLifetime: .end)) == [
+            findingCounts(
+                lifetimeHistory(endCount: 0, restartCount: 0, isFinished: false).findings(afterLifetime: .end)
+            ) == [
                 2, 0, 0, 0,
             ]
         )

@@ -29,19 +29,19 @@ struct OutageHourTests {
         _ minutes: [OutageMinute] = minutes(),
         pushes: [String: [Bool]] = ["a": [true], "b": [true]],
         wrongScreenCount: Int = 0,
-        failed: Int = 0
+        failedCommandCount: Int = 0
     ) -> [String] {
         OutageHourChecker(
             schedule: Self.schedule,
             minutes: minutes,
             newestStateFlagsAfterReturn: pushes,
             wrongScreenCount: wrongScreenCount,
-            failedCommandCount: failed
+            failedCommandCount: failedCommandCount
         )
         .brokenPromises
     }
 
-    @Test func `A run that keeps all promises breaks none`() {
+    @Test func `A good run breaks no promise`() {
         #expect(brokenPromises() == [])
     }
 
@@ -60,7 +60,7 @@ struct OutageHourTests {
         let growingMinutes = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
         #expect(brokenPromises(growingMinutes) == ["resident memory grew from 109 to 115 MiB"])
         #expect(brokenPromises(wrongScreenCount: 2) == ["2 phones do not show the newest state"])
-        #expect(brokenPromises(failed: 1) == ["1 commands have the outcome failed"])
+        #expect(brokenPromises(failedCommandCount: 1) == ["1 commands have the outcome failed"])
     }
 
     @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])

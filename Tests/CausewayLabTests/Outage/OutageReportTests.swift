@@ -71,7 +71,7 @@ struct OutageReportTests {
         #expect(expectationChecker.unmetExpectations(of: [.noOutcome("failed")]).isEmpty)
     }
 
-    @Test func `Superfluous pushes are counted`() {
+    @Test func `Pushes that a case forbids, and waits that are too long, are reported`() {
         var history = OutageHistory()
         for (activity, milliseconds) in [("a", Int64(1_000)), ("a", 5_000), ("a", 6_000), ("b", 6_000)] {
             history.pushes.append(

@@ -14,7 +14,7 @@ struct TestHistory {
         _ event: Event = .update,
         of activity: String = "a",
         at milliseconds: Int64,
-        alert: Bool = false,
+        hasAlert: Bool = false,
         ageSeconds: Int64 = 0,
         expiresAtMilliseconds: Int64? = nil,
         isValid: Bool = true
@@ -28,7 +28,7 @@ struct TestHistory {
                     timestamp: (Self.beginMilliseconds + milliseconds) / 1_000 - ageSeconds,
                     sequence: number
                 ),
-                alert: alert ? "Alert \(number)" : nil,
+                alert: hasAlert ? "Alert \(number)" : nil,
                 stateDigest: "\(activity)-\(number)",
                 producedAtMilliseconds: Self.beginMilliseconds + milliseconds,
                 expirationMilliseconds: expiresAtMilliseconds.map { Self.beginMilliseconds + $0 },

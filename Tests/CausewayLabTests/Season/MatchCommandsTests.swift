@@ -14,7 +14,7 @@ struct MatchCommandsTests {
         commands = MatchCommands(match, frames: match.frames())
     }
 
-    private func object(_ template: CommandTemplate) throws -> (key: String, value: [String: Any]) {
+    private func readRecord(_ template: CommandTemplate) throws -> (key: String, value: [String: Any]) {
         let (key, data) = template.withRecord { (String(decoding: $0, as: UTF8.self), Data($1)) }
         return (key, try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any]))
     }
@@ -23,7 +23,7 @@ struct MatchCommandsTests {
         var ball = commands.frames[121]
         ball.setTimestamp(seconds: 1_790_000_123)
         ball.setFollowerNumber(42)
-        let (key, value) = try object(ball)
+        let (key, value) = try readRecord(ball)
         #expect(key == "1136561-0042")
         #expect(value["activity"] as? String == key)
         #expect(value["device"] == nil)
@@ -41,7 +41,7 @@ struct MatchCommandsTests {
         ball.setTimestamp(seconds: 9_999_999_999)
         ball.setFollowerNumber(1)
         ball.setTimestamp(seconds: 1_790_000_000)
-        let (key, value) = try object(ball)
+        let (key, value) = try readRecord(ball)
         #expect(key == "1136561-0001")
         #expect((value["aps"] as? [String: Any])?["timestamp"] as? Int == 1_790_000_000)
     }
@@ -50,7 +50,7 @@ struct MatchCommandsTests {
         var start = commands.start
         start.setTimestamp(seconds: 1_790_000_000)
         start.setFollowerNumber(7)
-        let (key, value) = try object(start)
+        let (key, value) = try readRecord(start)
         #expect(key == "1136561-0007")
         #expect(value["device"] as? String == "phone-1136561-0007")
         let aps = try #require(value["aps"] as? [String: Any])
@@ -68,11 +68,11 @@ struct MatchCommandsTests {
             ball.setFollowerNumber(follower)
             start.setFollowerNumber(follower)
             let digits = follower == 42 ? "0042" : "9999"
-            let (key, value) = try object(ball)
+            let (key, value) = try readRecord(ball)
             #expect(value["id"] as? String == "122/1136561-\(digits)" && value["activity"] as? String == key)
-            #expect(try object(start).value["id"] as? String == "0/1136561-\(digits)")
+            #expect(try readRecord(start).value["id"] as? String == "0/1136561-\(digits)")
         }
-        #expect(try object(commands.frames[0]).value["id"] == nil)
+        #expect(try readRecord(commands.frames[0]).value["id"] == nil)
     }
 
     @Test func `An audience gets one record for all followers`() throws {
@@ -80,13 +80,13 @@ struct MatchCommandsTests {
         var (ball, start) = (commands.frames[121], commands.start)
         ball.setTimestamp(seconds: 1_790_000_123)
         ball.setFollowerNumber(42)
-        let (key, value) = try object(ball)
+        let (key, value) = try readRecord(ball)
         #expect(key == "match-1136561" && value["audience"] as? String == key && value["activity"] == nil)
         #expect(value["sequence"] as? Int == 122)
         let update = try #require(value["aps"] as? [String: Any])
         #expect(update["timestamp"] as? Int == 1_790_000_123 && update["event"] as? String == "update")
         start.setTimestamp(seconds: 1_790_000_000)
-        let startObject = try object(start).value
+        let startObject = try readRecord(start).value
         #expect(startObject["audience"] as? String == key && startObject["device"] == nil)
         #expect(startObject["activity"] as? String == "{device}-MatchAttributes-0")
         let attributes = try #require((startObject["aps"] as? [String: Any])?["attributes"] as? [String: Any])
@@ -94,7 +94,7 @@ struct MatchCommandsTests {
     }
 
     @Test func `The last frame ends the activity`() throws {
-        let events = try commands.frames.map { try object($0).value["aps"] as? [String: Any] }
+        let events = try commands.frames.map { try readRecord($0).value["aps"] as? [String: Any] }
             .map { $0?["event"] as? String }
         #expect(events.dropLast().allSatisfy { $0 == "update" })
         #expect(events.last == "end")

@@ -35,8 +35,8 @@ struct SeasonTests {
                 #expect(match.chase.isTargetRevised || finalState.runs > breakState.runs)
             case .runs(let count):
                 #expect(!chaserWon)
-                let par = match.chase.isTargetRevised ? try #require(match.chase.target) - 1 : breakState.runs
-                #expect(par - finalState.runs == count)
+                let tyingRuns = match.chase.isTargetRevised ? try #require(match.chase.target) - 1 : breakState.runs
+                #expect(tyingRuns - finalState.runs == count)
             }
             if let chase = finalState.chase { #expect((chase.runsNeeded == 0) == chaserWon) }
         }

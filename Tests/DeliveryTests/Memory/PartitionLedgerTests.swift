@@ -20,28 +20,30 @@ import Testing
     private func replaceWithNextOwner(
         _ ledger: inout PartitionLedger,
         unsettledOffsets: inout [Int64],
-        unpublishedOffsets: inout Set<Int64>,
+        unnamedOffsets: inout Set<Int64>,
         nextOffset: Int64
     ) {
         let committed = ledger.committableOffset
         let text = SettledOffsetsText.encode(ledger.settledRanges, above: committed)
         let ranges = text.withUnsafeBytes { SettledOffsetsText.decode($0, committedOffset: committed) }
-        var successor = PartitionLedger(windowOffsetCount: ledger.windowOffsetCount)
-        successor.restoreSettledOffsets(at: committed, settled: ranges ?? [])
-        #expect(successor.settledRanges == ledger.settledRanges)
-        let accepted = (unsettledOffsets + unpublishedOffsets.filter { $0 > committed }).sorted()
+        var nextLedger = PartitionLedger(windowOffsetCount: ledger.windowOffsetCount)
+        nextLedger.restoreSettledOffsets(at: committed, settled: ranges ?? [])
+        #expect(nextLedger.settledRanges == ledger.settledRanges)
+        let acceptedOffsets = (unsettledOffsets + unnamedOffsets.filter { $0 > committed }).sorted()
         for offset in committed..<nextOffset {
-            #expect(successor.receive(offset) == (accepted.contains(offset) ? .accepted : .settledByEarlierOwner))
+            #expect(
+                nextLedger.receive(offset) == (acceptedOffsets.contains(offset) ? .accepted : .settledByEarlierOwner)
+            )
         }
         if committed < nextOffset {
-            #expect(successor.committableOffset == committed)
-            #expect(successor.settledRanges == ledger.settledRanges)
-            ledger = successor
-            (unsettledOffsets, unpublishedOffsets) = (accepted, [])
+            #expect(nextLedger.committableOffset == committed)
+            #expect(nextLedger.settledRanges == ledger.settledRanges)
+            ledger = nextLedger
+            (unsettledOffsets, unnamedOffsets) = (acceptedOffsets, [])
         }
     }
 
-    @Test func `If records settle in order, the offset moves with each`() {
+    @Test func `If records settle in order, the committable offset moves with each`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         #expect(receive([10, 11, 12], by: &ledger) == [true, true, true])
         #expect(ledger.committableOffset == 10)
@@ -53,7 +55,7 @@ import Testing
         #expect(ledger.nextOffset == 13)
     }
 
-    @Test func `If records settle out of order, the offset waits for the first`() {
+    @Test func `If records settle out of order, the committable offset waits for the first`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         _ = receive([0, 1, 2, 3], by: &ledger)
         ledger.settle(3)
@@ -85,7 +87,7 @@ import Testing
 
     @Test func `The window is counted from the first unsettled offset`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
-        #expect(ledger.hasRoom(for: 1_000) == true, "the first may be any")
+        #expect(ledger.hasRoom(for: 1_000) == true, "the first offset may be any")
         _ = receive([1_000], by: &ledger)
         #expect(ledger.hasRoom(for: 1_063) == true)
         #expect(ledger.hasRoom(for: 1_064) == false)
@@ -105,13 +107,16 @@ import Testing
         ledger.settle(7)
         #expect(receive([7], by: &ledger) == [false])
         #expect(ledger.committableOffset == 8)
-        #expect(ledger.hasRoom(for: 3) == true, "a dropped record needs no room")
+        #expect(ledger.hasRoom(for: 3) == true, "an offset that was seen before needs no room")
     }
 
     @Test func `Records that an earlier owner settled are skipped`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [12..<14, 15..<16])
-        #expect(ledger.settledRanges == [12..<14, 15..<16], "it is handed on before the first record as well")
+        #expect(
+            ledger.settledRanges == [12..<14, 15..<16],
+            "the metadata keeps these offsets before the first record is received"
+        )
         #expect(
             [10, 11, 12, 13].map { ledger.receive($0) } == [
                 .accepted, .accepted, .settledByEarlierOwner, .settledByEarlierOwner,
@@ -137,16 +142,16 @@ import Testing
         #expect(ledger.committableOffset == 12)
     }
 
-    @Test func `Skipped records that never arrive leave no mark behind`() {
+    @Test func `Settled offsets that never arrive are forgotten`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [11..<40])
-        #expect(ledger.receive(100) == .accepted, "compaction took all of them")
+        #expect(ledger.receive(100) == .accepted, "compaction has removed the records 10 to 99")
         #expect(ledger.committableOffset == 100)
         for offset in Int64(101)..<164 { #expect(ledger.receive(offset) == .accepted) }
         #expect(ledger.settledRanges == [])
     }
 
-    @Test func `A log that begins again has no settled records`() {
+    @Test func `If the log begins again at 0, no offset counts as settled`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 1_000, settled: [1_002..<1_010])
         #expect(ledger.receive(0) == .accepted)
@@ -154,7 +159,7 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
-    @Test func `Settled records beyond the window are read again`() {
+    @Test func `Settled offsets beyond the window are not restored`() {
         var ledger = PartitionLedger(windowOffsetCount: 64)
         ledger.restoreSettledOffsets(at: 10, settled: [11..<200])
         #expect(ledger.settledRanges == [11..<74])
@@ -174,11 +179,11 @@ import Testing
     /// looped over these offsets, the test would take thousands of times as long. The test measures the thread's own
     /// CPU time, which other work on the machine hardly changes.
     @Test func `Records left out of the metadata cost about as much as others`() {
-        let publishedNanoseconds = processorNanoseconds(namesEveryOffset: true)
-        let unpublishedNanoseconds = processorNanoseconds(namesEveryOffset: false)
+        let namedNanoseconds = processorNanoseconds(namesEveryOffset: true)
+        let unnamedNanoseconds = processorNanoseconds(namesEveryOffset: false)
         #expect(
-            unpublishedNanoseconds < publishedNanoseconds * 200,
-            "published \(publishedNanoseconds) ns, not published \(unpublishedNanoseconds) ns"
+            unnamedNanoseconds < namedNanoseconds * 200,
+            "named in the metadata: \(namedNanoseconds) ns, left out: \(unnamedNanoseconds) ns"
         )
     }
 
@@ -201,12 +206,13 @@ import Testing
         return threadNanoseconds() - beginNanoseconds
     }
 
-    /// Compares the ledger with a list of all offsets that are not settled.
-    @Test(arguments: 1...20 as ClosedRange<UInt64>) func `The ledger agrees with a set`(seed: UInt64) {
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func `The ledger agrees with a list of the unsettled offsets`(
+        seed: UInt64
+    ) {
         var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsetCount: 128)
         var unsettledOffsets: [Int64] = []
-        var unpublishedOffsets: Set<Int64> = []
+        var unnamedOffsets: Set<Int64> = []
         var nextOffset = Int64(random.number(0...1_000))
         for _ in 0..<20_000 {
             if random.chance(500) {
@@ -221,7 +227,7 @@ import Testing
                 let offset = unsettledOffsets.remove(at: random.number(0...min(unsettledOffsets.count - 1, 30)))
                 let isNamedInMetadata = !random.chance(200)
                 ledger.settle(offset, isNamedInMetadata: isNamedInMetadata)
-                if !isNamedInMetadata { unpublishedOffsets.insert(offset) }
+                if !isNamedInMetadata { unnamedOffsets.insert(offset) }
             } else {
                 continue
             }
@@ -231,7 +237,7 @@ import Testing
                 replaceWithNextOwner(
                     &ledger,
                     unsettledOffsets: &unsettledOffsets,
-                    unpublishedOffsets: &unpublishedOffsets,
+                    unnamedOffsets: &unnamedOffsets,
                     nextOffset: nextOffset
                 )
             }

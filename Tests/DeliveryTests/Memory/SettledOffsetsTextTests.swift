@@ -39,7 +39,7 @@ import Testing
         #expect(decode("1b06X2", at: 0) == [1..<2, 3..<4, 5..<7, 9..<10])
     }
 
-    @Test func `Text for another offset is refused`() {
+    @Test func `Text that was written for another committed offset is refused`() {
         let text = encode([105..<110], above: 100)
         #expect(decode(text, at: 100) == [105..<110])
         #expect(decode(text, at: 101) == nil)
@@ -57,7 +57,9 @@ import Testing
         #expect(decode(longText, at: 0) == nil)
     }
 
-    @Test func `A commit has no metadata if nothing above it is settled`() { #expect(decode("", at: 5) == []) }
+    @Test func `Empty text means that nothing above the committed offset is settled`() {
+        #expect(decode("", at: 5) == [])
+    }
 
     @Test func `The highest offsets are left out if the text gets too long`() {
         let everySecondOffset = makeRanges(30_000, every: 2, of: 1, above: 0)
@@ -65,17 +67,17 @@ import Testing
         #expect(text.count <= SettledOffsetsText.bytesMax)
         let decodedRanges = decode(text, at: 0) ?? []
         #expect(decodedRanges == Array(everySecondOffset.prefix(decodedRanges.count)))
-        #expect(decodedRanges.count > 12_000, "bits: one an offset")
+        #expect(decodedRanges.count > 12_000, "each offset takes one bit")
 
         let longRanges = makeRanges(3_000, every: 1_000, of: 999, above: 0)
-        let runsText = SettledOffsetsText.encode(longRanges, above: 0)
-        #expect(runsText.count <= SettledOffsetsText.bytesMax)
-        let decodedRuns = decode(runsText, at: 0) ?? []
-        #expect(decodedRuns == Array(longRanges.prefix(decodedRuns.count)))
-        #expect(decodedRuns.count > 900, "runs: three bytes each")
+        let longRangesText = SettledOffsetsText.encode(longRanges, above: 0)
+        #expect(longRangesText.count <= SettledOffsetsText.bytesMax)
+        let decodedLongRanges = decode(longRangesText, at: 0) ?? []
+        #expect(decodedLongRanges == Array(longRanges.prefix(decodedLongRanges.count)))
+        #expect(decodedLongRanges.count > 900, "each range takes three bytes")
     }
 
-    @Test(arguments: 1...200 as ClosedRange<UInt64>) func `A written text is read again`(seed: UInt64) {
+    @Test(arguments: 1...200 as ClosedRange<UInt64>) func `Decoding gives the ranges that were encoded`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         let committedOffset = random.chance(500) ? Int64(random.number(0...100)) : Int64(random.number(0...1 << 50))
         var ranges: [Range<Int64>] = []

@@ -108,7 +108,7 @@ import Testing
 /// An arena gives out blocks for the bytes of records, and uses freed blocks again. (R3)
 @Suite struct ArenaTests {
     @Test(arguments: [0, 1, 63, 64, 65, 127, 128, 129, 4_096, 131_071, 131_072, 131_073, 1_000_000])
-    func `A block holds what was asked for and is aligned`(count: Int) {
+    func `A block has the requested size and is aligned`(count: Int) {
         var arena = Arena()
         let blocks = (0..<20).map { _ in arena.allocate(count) }
         for (number, block) in blocks.enumerated() {
@@ -176,8 +176,9 @@ import Testing
     }
 }
 
+/// The table finds the index of an activity by a hash of its identifier.
 @Suite struct ActivityTableTests {
-    @Test func `The owner tells equal hashes apart`() {
+    @Test func `The caller tells entries with equal hashes apart`() {
         var table = ActivityTable()
         table.insert(5, index: 1)
         table.insert(5, index: 2)
@@ -190,7 +191,7 @@ import Testing
         #expect(table.count == 1)
     }
 
-    @Test func `A probe run that wraps is repaired when its first member is removed`() {
+    @Test func `A run of full buckets that wraps is repaired when its first entry is removed`() {
         var table = ActivityTable()
         let last: UInt64 = 4_095
         // The run of full buckets begins in the last bucket and continues in the first ones. Two of the
@@ -248,11 +249,11 @@ import Testing
         func hash(_ text: String, seed: UInt64 = 1, appIndex: UInt16 = 0) -> UInt64 {
             Array(text.utf8).withUnsafeBytes { activityHash(seed: seed, appIndex: appIndex, identifier: $0) }
         }
-        let all = [
+        let hashes = [
             hash(""), hash("a"), hash("b"), hash("aa"), hash("activity"), hash("activitz"), hash("activity "),
             hash("a", seed: 1 << 40), hash("a", appIndex: 1), hash("activity\0"),
         ]
-        #expect(Set(all).count == all.count)
+        #expect(Set(hashes).count == hashes.count)
         #expect(hash("activity-17") == hash("activity-17"))
     }
 }

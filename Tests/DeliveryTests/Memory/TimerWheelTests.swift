@@ -5,6 +5,7 @@ import Testing
 
 @testable import Delivery
 
+/// A timer fires once: never early, and at most one tick after it is due.
 @Suite struct TimerWheelTests {
     static let horizonMilliseconds = Int64(TimerWheel.listCount) * TimerWheel.tickMilliseconds
 
@@ -22,23 +23,23 @@ import Testing
         let due = 1_000 + offset
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(3, dueMilliseconds: due)
-        var firedAt: Int64?
+        var firedAtMilliseconds: Int64?
         for nowMilliseconds in 1_000...1_100 as ClosedRange<Int64> where !fire(&wheel, at: nowMilliseconds).isEmpty {
-            #expect(firedAt == nil, "once")
-            firedAt = nowMilliseconds
+            #expect(firedAtMilliseconds == nil, "the timer fires once")
+            firedAtMilliseconds = nowMilliseconds
         }
-        #expect(firedAt.map { (due...due + TimerWheel.tickMilliseconds).contains($0) } == true)
+        #expect(firedAtMilliseconds.map { (due...due + TimerWheel.tickMilliseconds).contains($0) } == true)
     }
 
-    @Test func `A timer that is already due fires in the next tick`() {
+    @Test func `A timer that is already due fires at the end of the present tick`() {
         var wheel = TimerWheel(startMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 3)
         #expect(fire(&wheel, at: 1_000) == [])
         #expect(fire(&wheel, at: 1_008) == [1])
     }
 
-    @Test(arguments: [1, 2, 7]) func `Timers beyond the horizon are not lost`(wheelTurns: Int64) {
-        let due = wheelTurns * Self.horizonMilliseconds + 123
+    @Test(arguments: [1, 2, 7]) func `Timers beyond the horizon are not lost`(revolutionCount: Int64) {
+        let due = revolutionCount * Self.horizonMilliseconds + 123
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
         var nowMilliseconds: Int64 = 0
@@ -93,7 +94,8 @@ import Testing
 
     /// Thousands of timers are set and cleared at random, in the wheel and in a dictionary. No timer fires early or
     /// twice, and none is two ticks late.
-    @Test(arguments: 1...8 as ClosedRange<UInt64>) func `The wheel agrees with a list`(seed: UInt64) {
+    @Test(arguments: 1...8 as ClosedRange<UInt64>) func `The wheel agrees with a dictionary of due times`(seed: UInt64)
+    {
         var random = SplitMix64(simulationSeed: seed)
         var nowMilliseconds = Int64(random.number(0...100_000))
         var wheel = TimerWheel(startMilliseconds: nowMilliseconds)
@@ -119,11 +121,11 @@ import Testing
             nowMilliseconds += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
             let fired = fire(&wheel, at: nowMilliseconds)
             for index in fired {
-                #expect(dueTimes[index].map { $0 <= nowMilliseconds } == true, "none is early, none fires twice")
+                #expect(dueTimes[index].map { $0 <= nowMilliseconds } == true, "no timer fires early or twice")
                 dueTimes[index] = nil
             }
             let overdue = dueTimes.values.filter { $0 + 2 * TimerWheel.tickMilliseconds <= nowMilliseconds }
-            #expect(overdue.isEmpty, "none is lost")
+            #expect(overdue.isEmpty, "no timer is lost")
         }
     }
 

@@ -11,7 +11,7 @@ import Testing
         (StoreVerdict.held, "held"), (.ended, "ended"), (.superseded, "superseded"), (.duplicate, "duplicate"),
         (.unchanged, "unchanged"),
     ])
-    func `A verdict that is an outcome is published, and nothing is settled in Redis`(
+    func `A verdict that is an outcome becomes the result, and Redis needs no settlement`(
         verdict: StoreVerdict,
         outcome: String
     ) {
@@ -37,7 +37,7 @@ import Testing
     @Test(arguments: [
         StoreVerdict.tokenFound, .retry, .registered, .stale, .unregistered, .settled,
     ])
-    func `A reply that no script gives fails the command, not the lane`(verdict: StoreVerdict) {
+    func `A verdict that no admission can get fails the command, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
-    func `An address that no script gives fails the start, not the lane`(verdict: StoreVerdict) {
+    func `A verdict that no call for a start's token can get fails the start, not the lane`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1), .update(1, of: "b"))
         core.reply(verdict)
@@ -81,7 +81,7 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func `The push carries the admitted timestamp and token`() throws {
+    @Test func `The push has the timestamp and the token of the verdict`() throws {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""payload":{"x":[1]},"#))
         core.reply(.send, number: Self.start + 77, token: "abcdef0123456789")
@@ -149,14 +149,14 @@ import Testing
             (CommandText.update(1, beside: #""expiration":1790000042,"#), 42),
         ] as [(String, Int64)]
     )
-    func `A push that names no expiration gets that of its event`(record: String, seconds: Int64) throws {
+    func `A command without an expiration gets the default of its event`(record: String, seconds: Int64) throws {
         let core = CoreHarness()
         core.receive(record)
         core.reply(.send)
         #expect(try #require(core.push()).sentExpirationSeconds == Self.start + seconds)
     }
 
-    @Test func `A start that names no expiration gets its own default`() throws {
+    @Test func `A start without an expiration gets the default for starts`() throws {
         let core = CoreHarness { $0.policies[0].expiration.startSeconds = 33 }
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -166,7 +166,7 @@ import Testing
         #expect(push.priority == 10)
     }
 
-    @Test func `A command without an id is named by its place`() {
+    @Test func `A command without an id is named by its topic, partition and offset`() {
         let core = CoreHarness { $0.commandsTopic = Array("scores".utf8) }
         let fourthPartition = core.assign(.commands, number: 3)
         let record = CommandText.update(1).replacing(#""id":"u1","#, with: "")

@@ -5,6 +5,7 @@ import Testing
 /// When Redis or APNs is reachable again after an outage, a lane with unread records reads ahead before it sends what
 /// waited. (R21)
 @Suite struct AfterOutageTests {
+    /// Returns a core that counts as nearly caught up below half of its limit: with fewer than 50 unread records.
     private static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.readAheadLagRecords = 100
@@ -37,9 +38,9 @@ import Testing
         return core
     }
 
-    // MARK: - The store
+    // MARK: - Redis
 
-    @Test func `After an outage the store is not asked before the lane has caught up`() {
+    @Test func `After an outage Redis gets no call until the lane has caught up`() {
         let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 60)
         #expect(core.outstandingCalls == [])
         core.receive(.update(2))
@@ -50,11 +51,11 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test func `A short silence of the store changes nothing`() {
+    @Test func `A silence of Redis that is shorter than five seconds delays no call`() {
         #expect(Self.makeCoreAfterStoreOutage(after: 4_990, lag: 60).outstandingCalls == ["admit u1"])
     }
 
-    @Test func `A store that was not asked does not count as away`() {
+    @Test func `A time without calls does not count as an outage of Redis`() {
         let core = Self.makeCore()
         core.receive(.update(1, of: "b"))
         core.reply(.unchanged)
@@ -64,7 +65,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `Without unread records nothing waits`() {
+    @Test func `After an outage a lane without unread records makes its calls at once`() {
         #expect(Self.makeCoreAfterStoreOutage(after: 60_000, lag: 0).outstandingCalls == ["admit u1"])
     }
 
@@ -77,7 +78,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `Reading after an outage has a time limit`() {
+    @Test func `Reading ahead after an outage has a time limit`() {
         let core = Self.makeCoreAfterStoreOutage(after: 5_000, lag: 60)
         core.elapse(19_999)
         #expect(core.outstandingCalls == [])
@@ -85,7 +86,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `A full lane does not wait to read more`() {
+    @Test func `A lane that is more than three quarters full does not read ahead after an outage`() {
         let core = Self.makeCore { $0.recordsMax = 64 }
         for number in 0..<49 { core.receive(.update(1, of: "a\(number)")) }
         core.noteLag(60)
@@ -97,7 +98,7 @@ import Testing
 
     // MARK: - APNs
 
-    @Test func `A push that waited is replaced by a newer record`() throws {
+    @Test func `After an outage of APNs, a newer state replaces a push that waited`() throws {
         let core = Self.makeCoreAfterPoolOutage(after: 5_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(2))
@@ -108,7 +109,7 @@ import Testing
         #expect(try #require(core.push()).command == "u2")
     }
 
-    @Test func `A waiting push that nothing newer replaces is sent`() throws {
+    @Test func `After an outage of APNs, a push without a newer state is sent`() throws {
         let core = Self.makeCoreAfterPoolOutage(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.noteLag(0)
@@ -129,7 +130,7 @@ import Testing
         #expect(try #require(core.push()).command == "b.u1", "APNs responded 3 s ago")
     }
 
-    @Test func `A 503 does not show that the pool is back`() {
+    @Test func `A 503 does not end the outage of a pool`() {
         let core = Self.makeCore()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -142,7 +143,7 @@ import Testing
         #expect(core.push() == nil)
     }
 
-    @Test func `The other pool is not delayed`() throws {
+    @Test func `The outage of one pool does not delay another pool`() throws {
         let core = Self.makeCoreAfterPoolOutage(after: 60_000, lag: 60)
         #expect(core.push() == nil)
         core.receive(.update(1, of: "b"))

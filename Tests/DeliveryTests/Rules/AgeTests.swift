@@ -8,17 +8,17 @@ import Testing
     // MARK: - Starts
 
     @Test(arguments: [(-600, true), (-601, false)] as [(Int64, Bool)])
-    func `A start is valid for ten minutes`(second: Int64, isGood: Bool) {
+    func `A start is valid for ten minutes`(second: Int64, isValid: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
-        #expect(core.outstandingCalls == (isGood ? ["takeStartToken s\(second)"] : []))
-        #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
+        #expect(core.outstandingCalls == (isValid ? ["takeStartToken s\(second)"] : []))
+        #expect(core.outcomes == (isValid ? [] : ["s\(second) expired"]))
     }
 
     @Test func `A start's own expiration can shorten its validity, not lengthen it`() {
         let core = CoreHarness()
-        core.receive(.start(-601, beside: #""expiration":1790009999,"#))
-        core.receive(.start(1, of: "b", beside: #""expiration":1789999999,"#))
+        core.receive(.start(-601, beside: ExpirationTests.farExpiration))
+        core.receive(.start(1, of: "b", beside: ExpirationTests.expirationBeforeStart))
         #expect(core.outcomes == ["s-601 expired", "b.s1 expired"])
     }
 
@@ -35,6 +35,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.send)
+        // The start has second 1, and is valid for 600 s.
         core.elapse(602_000)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 expired"])
@@ -60,7 +61,7 @@ import Testing
 
     // MARK: - Alerts
 
-    @Test func `An alert of five minutes still rings`() throws {
+    @Test func `An alert that is five minutes old still rings`() throws {
         let core = CoreHarness()
         core.receive(.alert(-300))
         core.reply(.send)
@@ -76,7 +77,7 @@ import Testing
         coreWithoutAlert.receive(.update(-301))
         #expect(
             try coreWithoutAlert.oldestCall.admission?.digest == admission.digest,
-            "as if its producer had written none"
+            "the digest is that of a state without an alert"
         )
         core.reply(.send)
         coreWithoutAlert.reply(.send)
@@ -88,7 +89,7 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    @Test func `The result prefers APNs' reason`() {
+    @Test func `If APNs gives a reason, the result has it instead of alertExpired`() {
         let core = CoreHarness()
         core.receive(.alert(-301))
         core.reply(.send)
@@ -97,7 +98,7 @@ import Testing
         #expect(core.results.first?.reason == "BadTopic")
     }
 
-    @Test func `A state that requests priority 10 keeps it`() throws {
+    @Test func `A state that requests priority 10 keeps it without its alert`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301, beside: #""priority":10,"#))
         #expect(try core.oldestCall.admission?.requestsHighPriority == true)
@@ -127,7 +128,7 @@ import Testing
         #expect(settledDigest != digest, "the phone shows the state without its alert")
     }
 
-    @Test func `An alert becomes too old in a retry`() throws {
+    @Test func `A retry leaves out an alert that has become too old`() throws {
         let core = CoreHarness { $0.retryBaseMilliseconds = 10 }
         core.receive(.alert(-300))
         core.reply(.send)
@@ -147,10 +148,10 @@ import Testing
         let push = try #require(core.push())
         #expect(!push.body.contains("alert") && push.priority == 5)
         core.respond(.accepted)
-        #expect(core.results.last?.reason == "", "nothing of its own was left out")
+        #expect(core.results.last?.reason == "", "u2 has no alert of its own that was left out")
     }
 
-    @Test func `An alert becomes too old on its carrier`() throws {
+    @Test func `An alert may become too old while its carrier waits`() throws {
         let core = CoreHarness()
         core.receive(.alert(-300), .update(2))
         core.reply(.send)
@@ -179,7 +180,7 @@ import Testing
         return CommandText.update(2, alert: true, beside: alertMember)
     }
 
-    @Test func `An alert is held with its own time`() throws {
+    @Test func `If Redis holds a carrier, the alert keeps its own timestamp`() throws {
         let core = CoreHarness()
         core.receive(.alert(-299), .update(2))
         core.reply(.noToken)
@@ -215,7 +216,10 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(-301))
-        #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true, "the store does not offer it again")
+        #expect(
+            try core.oldestCall.admission?.mayReplaceHeldAlert == true,
+            "so that Redis does not offer the alert again"
+        )
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("alert") && push.priority == 5)

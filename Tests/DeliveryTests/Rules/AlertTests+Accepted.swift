@@ -4,7 +4,7 @@ import Testing
 
 /// Alerts that APNs has accepted.
 extension AlertTests {
-    @Test func `An alert that APNs has accepted is left out`() throws {
+    @Test func `A carried alert that APNs has already accepted is left out`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(try core.oldestCall.admission?.carriedAlertVersion?.timestamp == CoreHarness.startSeconds + 1)
@@ -17,7 +17,7 @@ extension AlertTests {
             secondAdmission.carriedAlertVersion == nil && !secondAdmission.mayReplaceHeldAlert
                 && !secondAdmission.mayUseReserve
         )
-        #expect(secondAdmission.digest != digest, "of what is sent")
+        #expect(secondAdmission.digest != digest, "the digest is that of the state without the alert")
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.body == #"{"aps":{"timestamp":1790000002,"event":"update","content-state":{"n":2}}}"#)
@@ -26,18 +26,18 @@ extension AlertTests {
         #expect(core.settledAlertVersions == [nil])
     }
 
-    @Test func `Redis is told whose alert was accepted`() throws {
+    @Test func `The settlement tells Redis whose alert APNs accepted`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.receive(.alert(3))
-        #expect(try core.oldestCall.admission?.carriedAlertVersion == nil, "its own")
+        #expect(try core.oldestCall.admission?.carriedAlertVersion == nil, "a command's own alert is not carried")
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.receive(.update(4))
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.receive(.alert(5))
         core.admitAndRespond(.rejected)
         let settledAlertSeconds = core.settledAlertVersions.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }

@@ -10,7 +10,7 @@ import Testing
     @Test func `A newer state of the same batch carries the alert`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
-        #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
+        #expect(core.outcomes == [], "the alert's record settles only with its carrier")
         #expect(core.outstandingCalls == ["admit u2"])
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
         #expect(try core.oldestCall.admission?.requestsHighPriority == true)
@@ -23,13 +23,13 @@ import Testing
         #expect(push.priority == 10)
         core.respond(.accepted)
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
-        #expect(core.settlements == ["u2 accepted"], "what was never admitted has nothing to settle")
+        #expect(core.settlements == ["u2 accepted"], "Redis never admitted u1, so only u2 is settled")
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
         #expect(core.counters.carriedAlertCount == 1)
     }
 
-    @Test func `The body is the same as if the producer had written it`() throws {
+    @Test func `A carried alert is in the body as if the producer had written it there`() throws {
         let core = CoreHarness()
         core.receive(
             CommandText.update(1, alert: true),
@@ -44,7 +44,7 @@ import Testing
         #expect(push.sentExpirationSeconds == 1_790_000_100)
     }
 
-    @Test func `A newer alert wins`() throws {
+    @Test func `Of two alerts, the newer one rings`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .alert(2), .update(3))
         #expect(core.outcomes == ["u1 superseded"])
@@ -52,7 +52,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
 
-    @Test func `An alert rides through several states`() throws {
+    @Test func `An alert moves from each state to the next newer one until it is sent`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2), .update(3))
         core.receive(.update(4))
@@ -67,7 +67,7 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u1 superseded"])
     }
 
-    @Test func `An alert that comes late rides on the waiting state`() throws {
+    @Test func `A waiting state carries an older alert that comes later`() throws {
         let core = CoreHarness()
         core.receive(.update(2), .alert(1))
         #expect(core.outcomes == [])
@@ -75,18 +75,18 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
-    @Test func `Of two alerts that come late, the newer one rides`() throws {
+    @Test func `Of two older alerts that come late, the newer one is carried`() throws {
         let core = CoreHarness()
         core.receive(.update(4), .alert(2), .alert(1), .alert(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.body.hasPrefix(Self.bodyPrefix(withAlert: 3)) && !push.body.contains("2 : 0"))
+        #expect(push.body.hasPrefix(Self.bodyPrefix(withAlert: 3)) && !push.body.contains(CommandText.alertText(2)))
         core.respond(.accepted)
         #expect(core.outcomes.suffix(2) == ["u4 accepted", "u3 superseded"])
     }
 
-    @Test func `An alert rides on with the end`() throws {
+    @Test func `An end carries an older alert`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .end(2))
         core.reply(.send)
@@ -103,7 +103,7 @@ import Testing
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
-    @Test func `A start neither carries an alert nor rides on a state`() throws {
+    @Test func `A start neither carries an older alert nor gives its own to a newer state`() throws {
         let core = CoreHarness()
         core.receive(.start(1), .start(2))
         #expect(core.outcomes == ["s1 superseded"])
@@ -115,7 +115,7 @@ import Testing
 
     // MARK: - Where the alert is when a newer state supersedes its state
 
-    @Test func `An alert that waits for a stream rides on`() throws {
+    @Test func `A newer state carries an alert whose push waits for a stream`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send)
@@ -146,18 +146,18 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func `An alert whose push failed rides on`(disposition: PushResult.Disposition) throws {
+    func `A newer state carries an alert whose push failed`(disposition: PushResult.Disposition) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.admitAndRespond(disposition)
         core.receive(.update(2))
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.command == "u2" && push.body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
     }
 
-    @Test func `An alert that comes late rides on a state that is sent again`() throws {
+    @Test func `A state that is sent again carries an older alert that comes late`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.send)
@@ -165,7 +165,7 @@ import Testing
         core.receive(.alert(1))
         core.respond(.retryLater)
         #expect(core.outcomes == [])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 1)))
@@ -180,7 +180,7 @@ import Testing
         core.push()
         core.receive(.update(2))
         core.respond(.accepted)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.send)
         #expect(try !#require(core.push()).body.contains("alert"))
     }
@@ -188,7 +188,9 @@ import Testing
     // MARK: - Order of alerts
 
     /// A registration releases an older alert while a newer alert is in flight.
-    @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isReceivedBeforeResponse: Bool)
+    @Test(arguments: [false, true]) func `An older alert does not ring after a newer one`(
+        isReceivedBeforeResponse: Bool
+    )
         throws
     {
         let core = CoreHarness()
@@ -202,7 +204,7 @@ import Testing
     }
 
     /// Redis gives the held alert u2 to the newer state u4. Then it also releases the held command u2.
-    @Test(arguments: [false, true]) func `A held alert that comes twice is rung once`(isReceivedBeforeResponse: Bool)
+    @Test(arguments: [false, true]) func `A held alert that comes twice rings once`(isReceivedBeforeResponse: Bool)
         throws
     {
         let core = CoreHarness()
@@ -223,11 +225,11 @@ import Testing
         core.respond(.accepted)
         #expect(core.outcomes == ["u2 superseded", "u4 accepted"])
         if !isReceivedBeforeResponse { core.receive(.update(5)) }
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.command == "u5" && !push.body.contains("alert"))
-        #expect(push.priority == 5, "and spends nothing of the budget")
+        #expect(push.priority == 5, "a push without an alert draws nothing from the budget")
     }
 
     /// The state u4 carries the held alert u2. APNs rejects u4, so the alert moves to u5.
@@ -241,12 +243,14 @@ import Testing
         core.push()
         core.receive(.update(5))
         core.respond(.rejected)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
 
-    @Test(arguments: [false, true]) func `An alert newer than the carried one rides on`(isReceivedBeforeResponse: Bool)
+    @Test(arguments: [false, true]) func `An alert that is newer than the carried one moves to the next state`(
+        isReceivedBeforeResponse: Bool
+    )
         throws
     {
         let core = CoreHarness()
@@ -258,7 +262,7 @@ import Testing
         core.respond(.accepted)
         #expect(core.outcomes == ["u4 accepted", "u1 superseded"])
         if !isReceivedBeforeResponse { core.receive(.update(5)) }
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.bodyPrefix(withAlert: 2)))
     }
@@ -270,11 +274,11 @@ import Testing
         core.push()
         core.receive(.alert(2))
         core.respond(.accepted)
-        core.elapse(1_010)
-        #expect(core.outstandingCalls == ["admit u2"], "no alert has been rung that is newer")
+        core.elapseSpacing()
+        #expect(core.outstandingCalls == ["admit u2"], "no newer alert has rung, so Redis decides")
     }
 
-    @Test func `An alert without a token is held inside the newer state`() throws {
+    @Test func `If there is no token, the alert is held inside the newer state`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
@@ -287,7 +291,7 @@ import Testing
         #expect(core.outcomes == ["u2 held", "u1 superseded"])
     }
 
-    @Test func `A state is no longer unchanged when it carries an alert`() throws {
+    @Test func `A state with a carried alert has another digest than the state alone`() throws {
         let coreWithoutAlert = CoreHarness()
         coreWithoutAlert.receive(.update(2))
         let carryingCore = CoreHarness()
@@ -312,7 +316,7 @@ import Testing
         #expect(!push.body.contains("alert") && push.priority == 5)
     }
 
-    @Test func `An alert that just fits rides`() throws {
+    @Test func `An alert that just fits is carried`() throws {
         let core = CoreHarness()
         let update = String.update(2, beside: #""payload":{"x":""},"#)
         let coreWithoutFiller = CoreHarness()
@@ -332,10 +336,10 @@ import Testing
         #expect(coreWithoutRoom.results.first?.reason == "alertDidNotFit")
     }
 
-    @Test func `An alert past its expiration does not ride`() throws {
+    @Test func `A command's alert is not carried after the command's expiration`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
-        core.receive(.alert(3, beside: ExpirationTests.untilStart))
+        core.receive(.alert(3, beside: ExpirationTests.expirationAtStart))
         core.elapse(1_000)
         core.receive(.update(4))
         core.reply(.send)
@@ -347,7 +351,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.alert(2))
-        core.receive(.update(3, beside: ExpirationTests.untilStart))
+        core.receive(.update(3, beside: ExpirationTests.expirationAtStart))
         core.elapse(1_000)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged", "u3 expired"])

@@ -27,7 +27,7 @@ import Testing
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect((result.command, result.audience, result.activity) == ("u1", "m", ""))
-        #expect((result.outcome, result.reason, result.timesMilliseconds[2]) == ("failed", "redisFull", 5))
+        #expect((result.outcome, result.reason, result.admittedAtMilliseconds) == ("failed", "redisFull", 5))
         #expect(core.committableOffset == 1)
         #expect(core.inProgressRecordCount == 0)
     }
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: [Outcome.superseded, .duplicate, .unchanged, .ended, .expired, .failed])
-    func `Each outcome gives a result`(_ outcome: Outcome) throws {
+    func `Each outcome from Audiences becomes a result`(_ outcome: Outcome) throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.end(1)))
         core.endHandover(try #require(core.takeHandover()), .outcome(outcome))
@@ -98,7 +98,7 @@ import Testing
         #expect(core.takeHandover() != nil)
     }
 
-    @Test func `A start has a template, and is written unchanged`() throws {
+    @Test func `A start to an audience is written with its activity template`() throws {
         let core = CoreHarness()
         core.receive(CommandText.startOfAudience(1))
         let record = try #require(core.takeHandover())
@@ -115,7 +115,7 @@ import Testing
         #expect(decodedCommand.bodyByteCount == view.body.count)
     }
 
-    @Test func `A command to an audience without an id is named by its place`() throws {
+    @Test func `A command to an audience without an id is named by its topic, partition and offset`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1)).replacing(#""id":"u1","#, with: ""))
         let view = core.delivery.view(try #require(core.takeHandover()))
@@ -124,7 +124,7 @@ import Testing
 
     // MARK: - Revocation
 
-    @Test func `A command that nobody has taken is left to the next owner`() {
+    @Test func `A command that is not handed over yet is left to the next owner`() {
         let core = CoreHarness()
         let otherPartition = core.assign(.commands, number: 1)
         core.receive(Self.addressToAudience(.update(1)))
@@ -135,7 +135,7 @@ import Testing
         #expect(core.takeHandover() == nil)
     }
 
-    @Test func `A command that was taken comes back or is withdrawn`() throws {
+    @Test func `After a revocation, a command that was handed over has an outcome or is withdrawn`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1)), Self.addressToAudience(.update(2)))
         let (firstHandover, secondHandover) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
@@ -153,7 +153,7 @@ import Testing
         #expect(core.outcomes == ["u1 unchanged"])
     }
 
-    @Test func `A command that comes back after its partition was lost is not counted`() throws {
+    @Test func `A command that comes back after its partition was lost settles nothing`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1)))
         let record = try #require(core.takeHandover())
@@ -165,7 +165,7 @@ import Testing
         #expect(core.committableOffset == nil)
     }
 
-    // MARK: - Far behind
+    // MARK: - Reading ahead
 
     @Test func `A lane that reads ahead hands over no command until it has caught up`() throws {
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
@@ -173,13 +173,13 @@ import Testing
         core.receive(Self.addressToAudience(.update(1)))
         core.receive(Self.addressToAudience(.update(2)))
         core.elapse(1_000)
-        #expect(core.takeHandover() == nil, "a newer command may follow")
+        #expect(core.takeHandover() == nil, "a newer command may still be unread")
         core.noteLag(0)
         #expect(core.takeHandover() != nil)
         #expect(core.takeHandover() != nil)
     }
 
-    @Test func `A full lane that reads ahead hands over its commands`() throws {
+    @Test func `A lane that reads ahead hands over its commands after the time limit`() throws {
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
         core.noteLag(1_000)
         core.receive(Self.addressToAudience(.update(1)))
@@ -195,7 +195,7 @@ import Testing
         core.delivery.areMembersComplete = false
         core.receive(CommandText.startOfAudience(1), Self.addressToAudience(.alert(2)))
         core.elapse(3_600_000)
-        #expect(core.takeHandover() == nil, "its members are not read again")
+        #expect(core.takeHandover() == nil, "the registrations of its members have not been read again")
         core.delivery.areMembersComplete = true
         let record = try #require(core.takeHandover())
         #expect(!core.delivery.view(record).hasAlert)
@@ -224,7 +224,7 @@ import Testing
         #expect(core.committableOffset == 2)
     }
 
-    @Test func `A command that waits for its members is dropped with its partition`() {
+    @Test func `A command that waits until its members are read again is dropped with its partition`() {
         let core = CoreHarness()
         core.reread(below: 1)
         core.delivery.areMembersComplete = false
@@ -235,7 +235,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A command with an unknown policy or app is invalid`() {
+    @Test func `A command to an audience with an unknown policy is invalid`() {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1, beside: #""policy":"none","#)))
         #expect(core.takeHandover() == nil)

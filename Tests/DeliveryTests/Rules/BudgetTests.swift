@@ -6,6 +6,9 @@ import Testing
 /// the priority that Redis permits. The core reports each 429 of an update or end to Redis, and refunds the draw of a
 /// start whose push was never attempted.
 @Suite struct BudgetTests {
+    /// After this time the start of second 1 has expired: it is valid for 600 s.
+    private static let startExpiredMilliseconds: Int64 = 602_010
+
     @Test(
         arguments: [
             (.update(1), false, false), (.alert(1), true, true), (.end(1), true, true),
@@ -13,10 +16,14 @@ import Testing
             (.alert(1, beside: #""priority":5,"#), false, true),
         ] as [(String, Bool, Bool)]
     )
-    func `A command requests its priority and its reserve`(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
+    func `A command requests its priority, and may use the reserve for an alert or an end`(
+        record: String,
+        requestsHighPriority: Bool,
+        mayUseReserve: Bool
+    ) throws {
         let core = CoreHarness()
         core.receive(record)
-        #expect(try core.oldestCall.admission?.requestsHighPriority == isHigh)
+        #expect(try core.oldestCall.admission?.requestsHighPriority == requestsHighPriority)
         #expect(try core.oldestCall.admission?.mayUseReserve == mayUseReserve)
     }
 
@@ -41,7 +48,7 @@ import Testing
         #expect(result.priority == 10 && !result.isDemoted && result.budgetLeft == 14)
     }
 
-    @Test func `The result of a command that used no budget names none`() {
+    @Test func `The result of a command without a draw names no budget`() {
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"))
         core.reply(.unchanged)
@@ -51,10 +58,10 @@ import Testing
     }
 
     @Test(arguments: [(0, 10), (7, 10), (255, 10)] as [(UInt8, UInt8)])
-    func `Instead of an invalid priority, the requested one is used`(replied: UInt8, priority: UInt8) throws {
+    func `Instead of an invalid priority, the requested one is used`(repliedPriority: UInt8, priority: UInt8) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.reply(.send, priority: replied, budgetLeft: .max)
+        core.reply(.send, priority: repliedPriority, budgetLeft: .max)
         #expect(try #require(core.push()).priority == priority)
     }
 
@@ -64,7 +71,7 @@ import Testing
         core.reply(.send, priority: 5, isDemoted: true)
         core.push()
         core.respond(.retryLater)
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(try core.oldestCall.admission?.requestsHighPriority == true)
         core.reply(.send, priority: 10)
         #expect(try #require(core.push()).priority == 10)
@@ -78,7 +85,7 @@ import Testing
         core.admitAndRespond(.throttled)
         #expect(core.settlements == ["u1 limited"])
         core.elapse(10_000)
-        #expect(core.outstandingCalls == [], "Redis has not said that it knows")
+        #expect(core.outstandingCalls == [], "Redis has not acknowledged the 429")
         core.acknowledgeSettlements()
         core.elapse(410)
         #expect(core.outstandingCalls == ["admit u1"])
@@ -111,16 +118,16 @@ import Testing
         #expect(core.settlements == ["u1 limited", "u1 limited", "u1 limited"])
     }
 
-    @Test func `A 429 that Redis refuses to record stops nothing`() {
+    @Test func `If Redis refuses to record a 429, the command is still admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
         core.refuseOldestCall("NOPERM")
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `A 429 is recorded before its partition leaves`() {
+    @Test func `A revoked partition is drained only when its 429 is recorded`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
@@ -132,7 +139,7 @@ import Testing
     }
 
     /// The activity does not exist before its start is accepted, so there is no spacing to lengthen.
-    @Test func `A start that got a 429 only backs off`() {
+    @Test func `A start that got a 429 backs off, and Redis gets no report`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -145,7 +152,7 @@ import Testing
 
     // MARK: - An activity that is too old
 
-    @Test func `An activity that is too old gets only its end`() {
+    @Test func `An update of an activity that is older than eight hours has the outcome ended`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.activityOver)
@@ -170,7 +177,7 @@ import Testing
         #expect(core.results.first?.reason == "")
     }
 
-    @Test(arguments: [Int64.min, 0, .max]) func `The wait for the budget is bounded`(milliseconds: Int64) {
+    @Test(arguments: [Int64.min, 0, .max]) func `A wait for the budget has a limit`(milliseconds: Int64) {
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
@@ -183,12 +190,13 @@ import Testing
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 1 }
         core.receive(.start(1), .update(2))
         core.reply(.wait, number: 3_600_000)
+        // The start has second 1, and its policy lets it wait for 600 s.
         core.elapse(601_990)
         #expect(core.outcomes == [])
         core.elapse(20)
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.results.first?.reason == "startBudget")
-        #expect(core.outstandingCalls == ["admit u2"], "what waits behind it goes on")
+        #expect(core.outstandingCalls == ["admit u2"], "the update behind the start continues")
         #expect(core.settlements == [])
     }
 
@@ -225,7 +233,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.send)
-        core.elapse(602_010)
+        core.elapse(Self.startExpiredMilliseconds)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
@@ -238,7 +246,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.send)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.receive(.start(2))
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
@@ -246,7 +254,7 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
-    @Test func `A start that is held after its draw returns it`() {
+    @Test func `A start that is held after its draw returns the draw`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -258,12 +266,12 @@ import Testing
 
     /// A push of the start was attempted, so the core does not refund the start's draw.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
-    func `A start that was tried keeps its draw`(disposition: PushResult.Disposition) {
+    func `A start whose push was attempted keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndRespond(disposition)
-        core.elapse(602_010)
+        core.elapse(Self.startExpiredMilliseconds)
         #expect(core.push() == nil)
         #expect(core.outcomes.count == 1)
         #expect(!core.settlements.contains("s1 refunded"))
@@ -277,12 +285,12 @@ import Testing
         core.reply(.send)
         core.push()
         core.returnPush()
-        core.elapse(602_010)
+        core.elapse(Self.startExpiredMilliseconds)
         #expect(core.push() == nil)
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    @Test func `A start without a key for its token returns its draw`() {
+    @Test func `A start to an environment without a key returns its draw`() {
         let core = CoreHarness(hasSandboxPool: false)
         core.receive(.start(1))
         core.reply(.tokenFound, environment: .sandbox)
@@ -306,7 +314,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0 && core.unacknowledgedRecordCount == 0)
     }
 
-    @Test func `A draw is returned once, even if the reply is lost`() {
+    @Test func `A refund whose reply is lost is not repeated`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -317,7 +325,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A redelivered start that waits is a duplicate`() {
+    @Test func `A start that is delivered again while it waits is a duplicate`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 200_000)

@@ -22,7 +22,7 @@ import Testing
         core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(verdict)
         #expect(core.outcomes == ["u1 \(outcome)"])
-        #expect(core.outstandingCalls == [], "not before the outcome is acknowledged")
+        #expect(core.outstandingCalls == [], "the token is registered only when the outcome is acknowledged")
         core.acknowledgeAll()
         #expect(core.outstandingCalls == ["registerToken a"])
         #expect(core.committableOffset == 0)
@@ -31,12 +31,13 @@ import Testing
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 \(outcome)", "u2 accepted"])
         core.acknowledgeAll()
-        #expect(core.outstandingCalls == [], "its token is not asked for again")
+        #expect(core.outstandingCalls == [], "the token is not registered a second time")
         #expect(core.committableOffset == 1)
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `The token is registered as received, and frequent updates stay unchanged`() throws {
+    @Test func `A carried token is registered with its record's time, and leaves frequent updates as they are`() throws
+    {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: Self.tokenMembers())
         core.receiveOne(
@@ -72,7 +73,7 @@ import Testing
     }
 
     @Test(arguments: [StoreVerdict.unchanged, .held])
-    func `Redis is not asked again after the newest command`(verdict: StoreVerdict) {
+    func `The token of the newest command is not registered a second time`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(verdict)
@@ -81,9 +82,9 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A command that expired has registered its token`() {
+    @Test func `An expired command still registers its token`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.tokenMembers() + #""expiration":1789999999,"#))
+        core.receive(.update(1, beside: Self.tokenMembers() + ExpirationTests.expirationBeforeStart))
         #expect(core.outcomes == ["u1 expired"])
         core.acknowledgeAll()
         #expect(core.outstandingCalls == ["registerToken a"])
@@ -115,7 +116,7 @@ import Testing
         #expect(core.outstandingCalls == [])
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.isDrained(core.commandsPartition))
-        #expect(core.committableOffset == 0, "the next owner asks again")
+        #expect(core.committableOffset == 0, "the next owner registers the token again")
         #expect(core.inProgressRecordCount == 0)
     }
 
@@ -158,7 +159,7 @@ import Testing
         #expect(push?.priority == 10)
     }
 
-    @Test func `An alert that was reported is not carried again`() {
+    @Test func `An alert whose command already has a result is not carried`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.duplicate)

@@ -1,5 +1,5 @@
-/// Records as a producer writes them. Unless a test sets another id, a command's id says what the command is: `u3` is
-/// the update of second 3, `b.e4` the end of activity `b` at second 4. Seconds count from the test's start.
+/// Records as a producer writes them. By default a command's id says what the command is: `u3` is the update of
+/// activity `a` in second 3, and `b.e4` the end of activity `b` in second 4. Seconds count from the test's start.
 enum CommandText {
     static let app = "com.example.match"
 
@@ -28,7 +28,9 @@ enum CommandText {
     }
 
     /// The alert that an update or end of this second has with `alert: true`. Its text names the second.
-    static func alertJSON(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
+    static func alertJSON(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(alertText(second))"}"# }
+
+    static func alertText(_ second: Int64) -> String { "\(second) : 0" }
 
     static func end(
         _ second: Int64,

@@ -23,14 +23,14 @@ extension CoreHarness {
     var awaitingStoreRecordCount: Int { delivery.awaitingStoreRecordCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
-    func oldestUnsettledSinceMilliseconds(_ index: UInt32) -> Int64? {
-        delivery.oldestUnsettledSinceMilliseconds(index)
+    func oldestUnsettledSinceMilliseconds(_ partition: UInt32) -> Int64? {
+        delivery.oldestUnsettledSinceMilliseconds(partition)
     }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasReadyPush(_ pool: PoolIdentifier) -> Bool { delivery.hasReadyPush(pool) }
-    func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }
-    func unsettledRecordCount(_ index: UInt32) -> Int { delivery.unsettledRecordCount(index) }
-    func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }
+    func isDrained(_ partition: UInt32) -> Bool { delivery.isDrained(partition) }
+    func unsettledRecordCount(_ partition: UInt32) -> Int { delivery.unsettledRecordCount(partition) }
+    func committableOffset(_ partition: UInt32) -> Int64? { delivery.committableOffset(partition) }
 
     /// The oldest call without a reply, of any kind. Throws if there is none.
     var oldestCall: StoreCall<[UInt8]> {

@@ -39,7 +39,7 @@ final class CoreHarness {
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
     private(set) var deferrals: [SeenDeferral] = []
-    /// Superseded commands that have no result, but a trace that is exported. They are only counted.
+    /// The superseded commands that have a trace but no result, because the result of a newer command counts them.
     private(set) var endedTraces: [String] = []
     /// All settlements (`isSettlement`) so far, except reports of a life. An entry is `u1 accepted`, for example, or
     /// `u1 limited` after a 429.
@@ -187,8 +187,8 @@ final class CoreHarness {
 
     // MARK: - Redis
 
-    /// Replies to the oldest call that is no settlement; with `toNewest`, to the newest one. `number` is the reply's
-    /// timestamp, wait or draw, whichever the verdict has. By default the timestamp is the command's own.
+    /// Replies to the oldest call that is no settlement; with `toNewest`, to the newest one. `number` belongs to the
+    /// verdict: it is a timestamp, a wait or a draw. By default the timestamp is the command's own.
     func reply(
         _ verdict: StoreVerdict,
         number: Int64? = nil,
@@ -329,8 +329,8 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
-    func noteLag(_ recordCount: Int64, of index: UInt32? = nil, isAssumed: Bool = false) {
-        delivery.noteLag(index ?? commandsPartition, recordCount: recordCount, isAssumed: isAssumed, now: now)
+    func noteLag(_ recordCount: Int64, of partition: UInt32? = nil, isAssumed: Bool = false) {
+        delivery.noteLag(partition ?? commandsPartition, recordCount: recordCount, isAssumed: isAssumed, now: now)
         collectActions()
     }
 
@@ -339,6 +339,9 @@ final class CoreHarness {
         collectActions()
     }
 
+    /// Lets the default spacing pass, and the delay of its timer. The first back-off of a retry is shorter.
+    func elapseSpacing() { elapse(1_010) }
+
     /// Lets time pass without taking store calls or outgoing records from the core.
     func elapseWithoutRedis(_ milliseconds: Int64) {
         now.monotonicMilliseconds += milliseconds
@@ -346,13 +349,13 @@ final class CoreHarness {
         delivery.advance(now: now)
     }
 
-    func beginRevoking(_ index: UInt32) {
-        delivery.beginRevoking(index, now: now)
+    func beginRevoking(_ partition: UInt32) {
+        delivery.beginRevoking(partition, now: now)
         collectActions()
     }
 
-    func release(_ index: UInt32) {
-        delivery.release(partition: index, now: now)
+    func release(_ partition: UInt32) {
+        delivery.release(partition: partition, now: now)
         collectActions()
     }
 

@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: [SupersededResultMode.each, .countedWhenBehind])
-    func `With other settings nothing is counted`(choice: SupersededResultMode) {
+    func `With the other settings, a lane that is not behind counts nothing`(choice: SupersededResultMode) {
         let core = makeCountingCore { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
@@ -52,17 +52,17 @@ import Testing
         core.receive(.update(1), .update(2))
         core.noteLag(50)
         core.receive(.update(3))
-        #expect(core.outcomes == [], "it reads ahead until it has caught up")
+        #expect(core.outcomes == [], "the lane reads ahead until it has caught up")
         core.noteLag(0)
         core.receive(.update(4), .update(5))
         #expect(resultsWithCounts(core) == ["u4 superseded 0"])
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
     }
 
-    @Test func `Commands processed in between are part of the backlog`() {
+    @Test func `Commands that come after the time limit still belong to the backlog`() {
         let core = makeCoreCountingWhenBehind()
         core.noteLag(10_000)
         core.receive(.update(1))
@@ -71,7 +71,7 @@ import Testing
         #expect(resultsWithCounts(core) == [])
         core.noteLag(100)
         core.receive(.update(4))
-        #expect(resultsWithCounts(core) == ["u3 superseded 1"], "it is no longer behind")
+        #expect(resultsWithCounts(core) == ["u3 superseded 1"], "the lane is no longer behind")
     }
 
     @Test func `During an assumed lag nothing is counted`() {
@@ -79,7 +79,7 @@ import Testing
         core.noteLag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
-        #expect(core.outstandingCalls == [], "it still reads ahead")
+        #expect(core.outstandingCalls == [], "the lane still reads ahead")
         core.noteLag(101)
         core.receive(.update(3))
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
@@ -99,7 +99,7 @@ import Testing
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         core.noteLag(1, of: otherPartition)
         core.receive(.update(3))
-        #expect(resultsWithCounts(core) == ["u1 superseded 0"], "101 of both are known")
+        #expect(resultsWithCounts(core) == ["u1 superseded 0"], "the known lags of both partitions add up to 101")
         #expect(core.counters(of: 0).supersededWithoutResultCount == 1)
     }
 
@@ -116,7 +116,7 @@ import Testing
         core.receive(.update(4))
         core.reply(.registered, held: .update(2))
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u3 accepted 0", "u2 superseded 0"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(resultsWithCounts(core).last == "u4 accepted 0")
     }
@@ -128,7 +128,7 @@ import Testing
         core.receive(.update(4))
         core.receive(.end(5))
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u1 accepted 0", "e5 accepted 3"])
     }
@@ -137,14 +137,14 @@ import Testing
         let core = makeCountingCore()
         core.receive(.update(3))
         core.receive(.update(5), .update(4))
-        #expect(core.committableOffset == 0, "the newer one was received before it and is not settled")
+        #expect(core.committableOffset == 0, "u4 is settled, but u3 and u5 before it are not")
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u3 accepted 0", "u5 accepted 1"])
     }
 
-    @Test func `A newer command in another partition holds back its own commit`() {
+    @Test func `A newer command in another partition holds back only that partition's commit`() {
         let core = makeCountingCore()
         let otherPartition = core.assign(.commands, number: 1)
         core.receiveOne(.update(2), partition: otherPartition)
@@ -157,7 +157,7 @@ import Testing
         #expect(resultsWithCounts(core) == ["u2 accepted 1"])
     }
 
-    @Test func `A leaving partition takes the newer command and its count with it`() {
+    @Test func `A revocation drops a waiting command together with its count`() {
         let core = makeCountingCore { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
@@ -166,7 +166,7 @@ import Testing
         core.reply(.unchanged)
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition))
-        #expect(core.committableOffset == 2, "u2 is read again")
+        #expect(core.committableOffset == 2, "the next owner reads u2 again")
         #expect(core.counters(of: 0).supersededWithoutResultCount == 1)
     }
 
@@ -193,12 +193,12 @@ import Testing
         #expect(resultsWithCounts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }
 
-    @Test func `An alert that rides on has its own result`() {
+    @Test func `An alert that moves to a newer state has its own result`() {
         let core = makeCountingCore()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
         core.admitAndRespond()
-        #expect(resultsWithCounts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "a newer alert replaced u1")
+        #expect(resultsWithCounts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "u4 counts u1, u2 and u3")
         core.acknowledgeAll()
         #expect(core.committableOffset == 5)
     }
@@ -209,7 +209,7 @@ import Testing
         core.receive(.update(3), .update(4))
         core.receive(.alert(5))
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
@@ -246,11 +246,11 @@ import Testing
         #expect(core.results.first?.reason == "alertDidNotFit")
     }
 
-    @Test func `A replaced carrier is counted, and its alert rides on`() throws {
+    @Test func `A replaced carrier is counted, and its alert moves to the newer state`() throws {
         let core = makeCountingCore()
         core.receive(.alert(1), .update(2), .update(3))
         core.reply(.send)
-        #expect(try #require(core.push()).body.contains("1 : 0"))
+        #expect(try #require(core.push()).body.contains(CommandText.alertText(1)))
         core.respond(.accepted)
         #expect(resultsWithCounts(core).sorted() == ["u1 superseded 0", "u3 accepted 1"])
     }
@@ -269,7 +269,7 @@ import Testing
         core.reply(.registered, held: .update(1), toNewest: true)
         #expect(resultsWithCounts(core) == ["u1 superseded 0"], "its first result was held")
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
@@ -285,7 +285,7 @@ import Testing
         core.elapse(5_000)
         #expect(core.outstandingCalls == ["admit e3"])
         core.reply(.send)
-        #expect(try #require(core.push()).body.contains("2 : 0"))
+        #expect(try #require(core.push()).body.contains(CommandText.alertText(2)))
     }
 
     @Test func `The result of an expired command has its count`() {
@@ -295,7 +295,7 @@ import Testing
         core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(nowSeconds + 1),"#))
         core.elapse(5_000)
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(resultsWithCounts(core) == ["u0 accepted 0", "u2 expired 1"])
     }
 
@@ -306,7 +306,7 @@ import Testing
         #expect(core.results.map(\.outcome) == ["invalid"])
     }
 
-    @Test func `A trace is reported before its record is dropped`() {
+    @Test func `A counted record with a trace settles only when the trace is exported`() {
         let core = makeCountingCore()
         core.receiveOne(.update(1), partition: core.commandsPartition, trace: "t")
         core.receiveOne(.update(2), partition: core.commandsPartition)

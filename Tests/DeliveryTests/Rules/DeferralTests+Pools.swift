@@ -10,7 +10,10 @@ extension DeferralTests {
             core.receive(.update(1, of: activity))
             core.reply(.send, environment: .sandbox)
         }
-        #expect(core.waitingPushCount(of: Self.sandbox) == 2, "the others wait unadmitted")
+        #expect(
+            core.waitingPushCount(of: Self.sandbox) == 2,
+            "the pool has two credits, and the other commands wait for one"
+        )
         core.receive(.update(1, of: "e"))
         #expect(core.outstandingCalls == ["admit e.u1"])
         core.admitAndRespond()
@@ -30,23 +33,24 @@ extension DeferralTests {
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    /// While 20 pushes wait, one response does not end the pool's block. The block ends when all but `stayingPushes`
+    /// While 20 pushes wait, one response does not end the pool's block. The block ends when all but `stayingPushCount`
     /// have expired.
     @Test(arguments: [0, 1])
-    func `The end of a block is also reported if the other waiting pushes expire`(stayingPushes: Int) throws {
+    func `The end of a block is also reported if the other waiting pushes expire`(stayingPushCount: Int) throws {
         let core = try coreWithBlockedPool()
         let expiration = #""expiration":\#(CoreHarness.startSeconds + 16),"#
         for number in 1..<20 { core.receive(.update(1, of: "x\(number)", beside: expiration)) }
-        if stayingPushes > 0 { core.receive(.update(1, of: "z")) }
+        if stayingPushCount > 0 { core.receive(.update(1, of: "z")) }
         while !core.outstandingCalls.isEmpty { core.reply(.send) }
         core.elapseInSteps(2_000)
         core.push()
         core.respond(.accepted)
-        let recoveredEarly = core.delivery.takePoolRecovery()
+        let hasRecoveredEarly = core.delivery.takePoolRecovery()
         core.elapseInSteps(9_000)
+        // Of the 19 pushes with this expiration, one was accepted.
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 18)
-        let recovered = core.delivery.takePoolRecovery()
-        #expect(!recoveredEarly && recovered)
+        let hasRecovered = core.delivery.takePoolRecovery()
+        #expect(!hasRecoveredEarly && hasRecovered)
     }
 
     /// Returns a core whose pool is blocked and has deferred all its pushes. `deferredDelayMilliseconds` is so short
@@ -60,8 +64,9 @@ extension DeferralTests {
         return core
     }
 
-    private static func receiveAndAdmit(_ core: CoreHarness, _ name: String, beside: String = "") {
-        for number in 0..<20 { core.receive(.update(1, of: "\(name)\(number)", beside: beside)) }
+    /// Receives updates of 20 activities, and lets Redis admit all of them.
+    private static func receiveAndAdmit(_ core: CoreHarness, _ activityPrefix: String, beside: String = "") {
+        for number in 0..<20 { core.receive(.update(1, of: "\(activityPrefix)\(number)", beside: beside)) }
         while !core.outstandingCalls.isEmpty { core.reply(.send) }
     }
 
@@ -73,9 +78,9 @@ extension DeferralTests {
         core.respond(.accepted)
         #expect(core.deferrals.count == 20, "the response comes shortly before the pushes are deferred")
         core.elapseInSteps(1_000)
-        #expect(core.deferrals.count == 39)
-        let recovered = core.delivery.takePoolRecovery()
-        #expect(!recovered)
+        #expect(core.deferrals.count == 39, "20 of the activities x, and 19 of y")
+        let hasRecovered = core.delivery.takePoolRecovery()
+        #expect(!hasRecovered)
     }
 
     /// Regular reviews (`reviewPoolQueues`) remove expired pushes. A review also ends a span of measurement that is
@@ -91,11 +96,11 @@ extension DeferralTests {
         core.elapseInSteps(2_000)
         core.push()
         core.respond(.accepted)
-        let recoveredEarly = core.delivery.takePoolRecovery()
+        let hasRecoveredEarly = core.delivery.takePoolRecovery()
         core.elapseInSteps((second - 18) * 1_000 + 8_500)
         #expect(core.outcomes.count { $0.hasSuffix("expired") } == 19)
-        let recovered = core.delivery.takePoolRecovery()
-        #expect(!recoveredEarly && recovered)
+        let hasRecovered = core.delivery.takePoolRecovery()
+        #expect(!hasRecoveredEarly && hasRecovered)
     }
 
     @Test func `A ready push can be superseded, and can expire, while it waits`() {
@@ -105,7 +110,7 @@ extension DeferralTests {
         core.reply(.send)
         core.elapseInSteps(1_100)
         core.receive(.update(2))
-        core.elapseInSteps(600)
+        core.elapseInSteps(Self.poolReviewMilliseconds)
         #expect(core.outcomes == ["u1 superseded"])
         core.elapseInSteps(2_000)
         #expect(core.outcomes == ["u1 superseded", "b.u1 expired"])

@@ -8,6 +8,8 @@ import Testing
     /// command.
     static let overdueMilliseconds: Int64 = 11_200
     static let delayMilliseconds: Int64 = 30_000
+    /// Slightly more than the time between two reviews of the commands that wait for pools (`reviewPoolQueues`).
+    static let poolReviewMilliseconds: Int64 = 600
     static let sandbox = PoolIdentifier(appIndex: 0, environment: .sandbox)
 
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
@@ -21,9 +23,9 @@ import Testing
         #expect(deferredCommand.cause == "pool" && deferredCommand.deferral.count == 1)
         #expect(
             deferredCommand.value.contains("\"timestamp\":\(CoreHarness.startSeconds + 1)"),
-            "its own, not the raised one"
+            "the command's own timestamp, not the raised one"
         )
-        #expect(core.committableOffset == 0, "not before the deferred topic has it")
+        #expect(core.committableOffset == 0, "not before Kafka has acknowledged the deferred record")
         core.acknowledgeAll()
         #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0 && core.results.isEmpty)
         core.elapseInSteps(Self.delayMilliseconds)
@@ -32,16 +34,16 @@ import Testing
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(result.topic == .commands && result.offset == 0, "its source is its first place")
+        #expect(result.topic == .commands && result.offset == 0, "the result names the original record")
         #expect(core.committableOffset(core.deferredPartition) == 1)
     }
 
-    @Test func `A command that waits again is deferred sooner, but not before it was offered`() throws {
+    @Test func `A command that was deferred before is deferred again after one second`() throws {
         let core = try coreWithBlockedPool()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
-        core.elapseInSteps(600)
+        core.elapseInSteps(Self.poolReviewMilliseconds)
         #expect(core.deferrals.count == 1)
         core.elapseInSteps(1_200)
         #expect(core.deferrals.count == 2 && core.deferrals[1].deferral.count == 2)
@@ -53,14 +55,14 @@ import Testing
         core.elapseInSteps(5_000)
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds - 5_000)
-        #expect(core.deferrals.count == 1 && core.outstandingCalls == [], "one of an activity is under way")
+        #expect(core.deferrals.count == 1 && core.outstandingCalls == [], "u2 waits for the deferred u1")
         core.receive(core.deferrals[0])
         #expect(core.outcomes == ["u1 superseded"])
         core.reply(.send)
         core.push()
         core.respond(.accepted)
         core.acknowledgeAll()
-        #expect(core.outcomes == ["u1 superseded", "u2 accepted"], "one push, the newest")
+        #expect(core.outcomes == ["u1 superseded", "u2 accepted"], "only the newest state is pushed")
         #expect(core.committableOffset == 2 && core.committableOffset(core.deferredPartition) == 1)
     }
 
@@ -68,7 +70,7 @@ import Testing
         let core = try coreWithBlockedPool()
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
-        core.elapseInSteps(600)
+        core.elapseInSteps(Self.poolReviewMilliseconds)
         core.receive(.update(2))
         #expect(core.outstandingCalls == ["admit u2"])
     }
@@ -86,9 +88,9 @@ import Testing
         #expect(recoveries == [false, true, false, false])
     }
 
-    @Test func `Numbers that no lane has written do not crash`() throws {
-        let token = #""token":"\#(CoreHarness.token)","environment":"production","#
-        let core = try coreWithBlockedPool(.update(1, beside: token))
+    @Test func `The highest numbers that a deferred record can hold do not trap`() throws {
+        let tokenMembers = #""token":"\#(CoreHarness.token)","environment":"production","#
+        let core = try coreWithBlockedPool(.update(1, beside: tokenMembers))
         var deferredCommand = core.deferrals[0]
         deferredCommand.deferral.attemptCount = .max
         deferredCommand.deferral.earlierResultCount = .max
@@ -106,23 +108,23 @@ import Testing
         let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
-        core.elapseInSteps(600)
+        core.elapseInSteps(Self.poolReviewMilliseconds)
         core.receive(.update(2))
         #expect(core.outstandingCalls == [])
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.body.contains("1 : 0"), "the alert of the older one")
+        #expect(push.body.contains(CommandText.alertText(1)), "u2 carries the alert of u1")
         core.respond(.accepted)
         #expect(core.outcomes.contains("u2 accepted") && core.outcomes.contains("u1 superseded"))
     }
 
-    @Test func `A state waits no longer than the delay for a deferred alert`() throws {
+    @Test func `A newer state waits for a deferred alert no longer than the delay`() throws {
         let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
-        core.elapseInSteps(600)
+        core.elapseInSteps(Self.poolReviewMilliseconds)
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds + 5_000)
         #expect(core.outstandingCalls == ["admit u2"])
@@ -134,7 +136,7 @@ import Testing
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
         let deferredCommand = try #require(core.deferrals.first)
-        #expect(deferredCommand.command == "u2" && deferredCommand.value.contains("1 : 0"))
+        #expect(deferredCommand.command == "u2" && deferredCommand.value.contains(CommandText.alertText(1)))
         #expect(deferredCommand.deferral.alertVersion?.timestamp == CoreHarness.startSeconds + 1)
         #expect(core.outcomes == [], "the rider settles with its carrier")
         core.acknowledgeAll()
@@ -145,7 +147,7 @@ import Testing
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
         core.reply(.send)
-        #expect(try #require(core.push()).body.contains("1 : 0"))
+        #expect(try #require(core.push()).body.contains(CommandText.alertText(1)))
     }
 
     @Test func `A start without budget is deferred, and keeps its expiration`() throws {
@@ -183,15 +185,18 @@ import Testing
         core.receive(deferredCommand)
         core.reply(.tokenFound, number: 78)
         let newClaim = try #require(try core.oldestCall.claim)
-        #expect(newClaim != claim, "a worker that reads the record again, after this one has died, has another")
-        #expect(try core.oldestCall.previousClaim == claim, "by which Redis admits it again")
+        #expect(newClaim != claim, "if a worker dies, another one that reads the record again must not have its claim")
+        #expect(
+            try core.oldestCall.previousClaim == claim,
+            "Redis admits the start again because the call names this claim"
+        )
         core.reply(.send)
         core.push()
         core.respond(.accepted)
         #expect(core.outcomes == ["s1 accepted"])
     }
 
-    @Test func `A state of a limited token is deferred`() throws {
+    @Test func `A state that must wait long for its pace is deferred`() throws {
         let core = Self.makeCore()
         core.receive(.update(1))
         core.reply(.wait, number: 60_000)
@@ -201,7 +206,7 @@ import Testing
         core.receive(.update(2))
         core.elapseInSteps(Self.overdueMilliseconds + 5_000)
         core.acknowledgeAll()
-        #expect(core.committableOffset == 2, "what comes during the rest is deferred as well")
+        #expect(core.committableOffset == 2, "u2 must wait for the pace too, so it is deferred")
     }
 
     @Test func `A command whose wait is shorter than the delay is not deferred`() {
@@ -231,14 +236,14 @@ import Testing
         #expect(core.results.first?.attempts == 2)
     }
 
-    @Test(arguments: [false, true]) func `A lane that holds many bytes defers sooner`(holdsMuch: Bool) {
-        let core = Self.makeCore { if holdsMuch { $0.usedBlockBytesMax = 64 } }
+    @Test(arguments: [false, true]) func `A lane that holds many bytes defers sooner`(holdsManyBytes: Bool) {
+        let core = Self.makeCore { if holdsManyBytes { $0.usedBlockBytesMax = 64 } }
         core.receive(.update(1))
         core.reply(.send)
         core.elapseInSteps(4_000)
         core.push()
         core.respond(.retryLater, status: 503)
-        #expect(core.deferrals.map(\.cause) == (holdsMuch ? ["retry"] : []))
+        #expect(core.deferrals.map(\.cause) == (holdsManyBytes ? ["retry"] : []))
     }
 
     @Test func `The count of superseded commands is deferred too`() throws {
@@ -255,9 +260,9 @@ import Testing
 
     @Test func `A token that came with the command is deferred too`() throws {
         let core = Self.makeCore()
-        let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+        let tokenMembers = #""token":"\#(CoreHarness.token)","environment":"production","#
         core.receiveOne(
-            .update(1, beside: token),
+            .update(1, beside: tokenMembers),
             partition: core.commandsPartition,
             recordTimestampMilliseconds: 1_234
         )
@@ -271,7 +276,7 @@ import Testing
         #expect(registration.registeredAtMilliseconds == 1_234)
     }
 
-    @Test func `A held command that its registration released is deferred as itself`() throws {
+    @Test func `A released command is deferred as a command, not as its registration`() throws {
         let core = Self.makeCore()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
@@ -287,7 +292,7 @@ import Testing
         #expect(core.results.map(\.topic) == [.registrations])
     }
 
-    @Test func `A record that no lane has deferred is a dead letter`() {
+    @Test func `A record on the deferred topic without a lane's headers is a dead letter`() {
         let core = Self.makeCore()
         core.receive(.update(1), partition: core.deferredPartition)
         #expect(core.deadLetters.map(\.error) == ["notDeferred"])
@@ -304,7 +309,7 @@ import Testing
         #expect(core.outcomes == ["b.u1 expired"])
         core.elapseInSteps(250)
         core.acknowledgeAll()
-        #expect(core.deferrals.count == 2, "it is produced again")
+        #expect(core.deferrals.count == 2, "the deferral is produced again")
         #expect(core.committableOffset == 2)
     }
 
@@ -315,13 +320,13 @@ import Testing
         core.elapseInSteps(Self.overdueMilliseconds)
         core.report(.failed, on: .deferral)
         core.elapseInSteps(300)
-        #expect(core.deferrals.count == 2, "it is away")
+        #expect(core.deferrals.count == 2, "the deferral is produced again")
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
         core.receive(.update(2))
         core.report(.failed, on: .deferral)
         core.endBatch()
-        #expect(core.outstandingCalls == ["admit u2"], "the newer one carries its alert")
+        #expect(core.outstandingCalls == ["admit u2"], "u2 carries the alert of u1")
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["b.u1 accepted", "u2 accepted", "u1 superseded"])

@@ -75,7 +75,7 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
         core.acknowledgeAll()
-        core.elapseInSteps(600)
+        core.elapseInSteps(DeferralTests.poolReviewMilliseconds)
         return deferredCommand
     }
 

@@ -7,8 +7,13 @@ import Testing
 /// result must say so.
 @Suite struct DeferredPauseTests {
     private static let delayMilliseconds: Int64 = 30_000
+    /// A command that comes back while its pause is still long is deferred again within this time.
+    private static let deferAgainMilliseconds: Int64 = 6_000
     /// The shortest first pause. Jitter shortens the configured 300 s to no less than half.
     private static let pauseMillisecondsMin: Int64 = 150_000
+
+    /// An alert may ring until it is 300 s old. After this time it is too old.
+    private static let alertExpiredMilliseconds: Int64 = 303_000
 
     private func makeCore() -> CoreHarness {
         CoreHarness {
@@ -38,13 +43,14 @@ import Testing
         #expect(pauseEndWallMilliseconds - core.now.wallMilliseconds >= Self.pauseMillisecondsMin)
         var readingCount = 0
         while pauseEndWallMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds {
-            core.elapseInSteps(Self.delayMilliseconds - 6_000)
+            core.elapseInSteps(Self.delayMilliseconds - Self.deferAgainMilliseconds)
             core.receive(try #require(core.deferrals.last))
             readingCount += 1
             #expect(core.outstandingCalls == [])
-            if pauseEndWallMilliseconds - core.now.wallMilliseconds > Self.delayMilliseconds + 6_000 {
-                core.elapseInSteps(6_000)
-                try #require(core.deferrals.count == readingCount + 1, "it goes back")
+            let remainingMilliseconds = pauseEndWallMilliseconds - core.now.wallMilliseconds
+            if remainingMilliseconds > Self.delayMilliseconds + Self.deferAgainMilliseconds {
+                core.elapseInSteps(Self.deferAgainMilliseconds)
+                try #require(core.deferrals.count == readingCount + 1, "the command is deferred again")
                 #expect(core.deferrals.last?.deferral.pauseEndWallMilliseconds == pauseEndWallMilliseconds)
                 core.acknowledgeAll()
             } else {
@@ -79,7 +85,7 @@ import Testing
         core.receive(.update(2, beside: #""expiration":\#(CoreHarness.startSeconds + 34),"#))
         core.elapseInSteps(10_000)
         core.receive(core.deferrals[0])
-        core.elapseInSteps(6_000)
+        core.elapseInSteps(Self.deferAgainMilliseconds)
         #expect(core.deferrals.map(\.command) == ["s1", "s1"] && core.outcomes == ["u2 expired"])
     }
 
@@ -113,10 +119,10 @@ import Testing
         core.receive(try #require(core.deferrals.first))
         #expect(core.outstandingCalls == [])
         core.receive(.update(2))
-        #expect(core.outstandingCalls == [], "there is nothing to update without it")
+        #expect(core.outstandingCalls == [], "without the start there is nothing to update")
     }
 
-    @Test func `The pauses continue to grow`() throws {
+    @Test func `The pauses continue to grow from deferral to deferral`() throws {
         let core = CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 1_000
@@ -148,14 +154,14 @@ import Testing
         var deferredCommand = core.deferrals[0]
         deferredCommand.deferral.pauseEndWallMilliseconds = 1 << 53
         core.receive(deferredCommand)
-        core.elapseInSteps(6_000)
+        core.elapseInSteps(Self.deferAgainMilliseconds)
         let secondDeferral = try #require(core.deferrals.last)
         #expect(secondDeferral.deferral.pauseEndWallMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
     /// The command has waited long enough to be deferred. The core does not defer it, because APNs did not process the
     /// push.
-    @Test func `A push that APNs never processed is sent again soon, at any age`() throws {
+    @Test func `A push that APNs never processed is sent again soon, even after a long wait`() throws {
         let core = CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.retryBaseMilliseconds = 100
@@ -185,18 +191,21 @@ import Testing
 
     @Test func `An alert that becomes too old in the deferred topic is left out`() throws {
         let core = try coreAfterRefusal(.alert(1))
-        core.elapseInSteps(303_000)
+        core.elapseInSteps(Self.alertExpiredMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(!push.body.contains("1 : 0") && push.priority == 5, "its state has the priority of a state again")
+        #expect(
+            !push.body.contains(CommandText.alertText(1)) && push.priority == 5,
+            "without the alert, the push has the priority of a silent update"
+        )
         core.respond(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
     }
 
     @Test func `An alert that was old before the deferral is named in the result`() throws {
         let core = try coreAfterRefusal(.alert(-301))
-        core.elapseInSteps(303_000)
+        core.elapseInSteps(Self.alertExpiredMilliseconds)
         core.receive(core.deferrals[0])
         core.admitAndRespond()
         #expect(core.results.first?.reason == "alertExpired")

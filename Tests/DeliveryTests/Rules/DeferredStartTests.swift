@@ -33,8 +33,8 @@ import Testing
         core.respond(.accepted)
         core.acknowledgeAll()
         core.receive(.update(5))
-        core.elapse(1_010)
-        #expect(core.outstandingCalls == ["admit u5"], "nor do the commands after it")
+        core.elapseSpacing()
+        #expect(core.outstandingCalls == ["admit u5"], "the update after s4 does not wait either")
     }
 
     @Test func `A command waits no longer than the delay`() throws {
@@ -48,7 +48,7 @@ import Testing
 
     /// If the update stayed in the lane, the committed offset could not pass it while the start is deferred again and
     /// again.
-    @Test func `A start that is deferred again takes the overdue command behind it along`() throws {
+    @Test func `The overdue command behind a start is deferred with the start`() throws {
         let (core, start) = try coreWithDeferredStart()
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds)
@@ -81,12 +81,12 @@ import Testing
 
     /// While the pool is blocked, the end is deferred again each time that it is read. If the start stayed in the lane,
     /// it would wait there all this time, and the committed offset could not pass it.
-    @Test func `A deferred end takes the overdue start behind it along, and the update behind the start`() throws {
+    @Test func `The overdue start and update behind a deferred end are deferred with it`() throws {
         let core = try coreWithBlockedPool()
         core.receive(.end(2))
         core.reply(.send)
         core.receive(.start(3), .update(4))
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         #expect(core.deferrals.map(\.command) == ["b.u1", "e2", "s3", "u4"])
         core.acknowledgeAll()
         #expect(core.inProgressRecordCount == 0 && core.committableOffset == 4)
@@ -107,7 +107,7 @@ import Testing
         core.push()
         core.respond(.accepted)
         core.acknowledgeAll()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u5"])
     }
 
@@ -115,12 +115,13 @@ import Testing
     /// claim. One of the two was read, admitted and deferred again, with another claim, which Redis now has.
     @Test(arguments: [false, true])
     func `Of two deferred records of a start, the later deferral stays`(isLaterFirst: Bool) throws {
-        let earlier = try coreWithDeferredStart().start
-        var later = earlier
-        (later.deferral.count, later.deferral.claim) = (2, 22)
+        let earlierDeferral = try coreWithDeferredStart().start
+        var laterDeferral = earlierDeferral
+        (laterDeferral.deferral.count, laterDeferral.deferral.claim) = (2, 22)
         let core = CoreHarness()
         core.receive(.update(5))
-        for record in isLaterFirst ? [later, earlier] : [earlier, later] { core.receive(record) }
+        let records = isLaterFirst ? [laterDeferral, earlierDeferral] : [earlierDeferral, laterDeferral]
+        for record in records { core.receive(record) }
         #expect(core.outcomes == ["s1 duplicate"])
         core.reply(.ended)
         core.reply(.tokenFound, number: 77)
@@ -133,7 +134,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound, number: 77)
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1", "s1"] && core.inProgressRecordCount == 0)
         return (core, core.deferrals[1])
@@ -143,7 +144,7 @@ import Testing
         let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
         core.receive(.update(1, of: "b"))
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1"])
         return core

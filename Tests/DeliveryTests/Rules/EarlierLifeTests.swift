@@ -49,7 +49,7 @@ import Testing
         #expect(core.outcomes.isEmpty)
         core.acceptPush()
         #expect(core.outstandingCalls == ["admit e3"])
-        core.acceptAdmitted()
+        core.admitAndAcceptPush()
         #expect(core.outstandingCalls == ["takeStartToken s7"])
     }
 
@@ -61,7 +61,7 @@ import Testing
         core.receive(.start(5))
         #expect(core.outcomes.isEmpty)
         core.acceptPush()
-        core.acceptAdmitted()
+        core.admitAndAcceptPush()
         #expect(core.outcomes == ["u2 accepted", "e3 accepted"])
         #expect(core.outstandingCalls == ["takeStartToken s5"])
     }
@@ -82,7 +82,7 @@ import Testing
         core.receive(.update(7))
         core.respond(.retryLater, status: 503)
         #expect(core.outcomes == ["u6 superseded"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit e3"])
     }
 
@@ -94,12 +94,12 @@ import Testing
     }
 
     /// No start came after the end, so the later commands belong to the life that has ended.
-    @Test func `Later updates are ended if Redis admits the end`() {
+    @Test func `Newer updates have the outcome ended if Redis admits the end`() {
         let core = coreWithPush(of: .update(6))
         core.receive(.update(7))
         core.receive(.end(3))
         core.acceptPush()
-        core.acceptAdmitted()
+        core.admitAndAcceptPush()
         #expect(core.outstandingCalls == ["admit u7"])
         core.reply(.ended)
         #expect(core.outcomes == ["u6 accepted", "e3 accepted", "u7 ended"])
@@ -117,10 +117,10 @@ import Testing
         core.receive(.end(3))
         core.receive(.update(7))
         core.respond(.retryLater, status: 503)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.command == "e3" && push.body.contains("2 : 0"))
+        #expect(push.command == "e3" && push.body.contains(CommandText.alertText(2)))
     }
 
     /// If the second record removed the activity from the timetable, a newer life would lose its lifetime. (R34)
@@ -136,7 +136,7 @@ import Testing
     /// When a policy restarts an activity, Causeway chooses the timestamp of the new start. An end that the producer
     /// sends later may have a lower timestamp, and must still end the new life.
     @Test(arguments: [false, true])
-    func `Redis applies each end if a policy restarts activities`(restarts: Bool) {
+    func `An end may end a newer life only if its policy restarts activities`(restarts: Bool) {
         let core = CoreHarness {
             $0.policies[0].lifetimeSeconds = 3_600
             if restarts { $0.policies[0].afterLifetime = .restart }
@@ -166,12 +166,12 @@ extension CoreHarness {
     fileprivate func acceptPush() {
         push()
         respond(.accepted)
-        elapse(1_010)
+        elapseSpacing()
     }
 
-    /// Lets Redis admit the oldest command that waits for Redis, and APNs accept its push.
-    fileprivate func acceptAdmitted() {
+    /// Lets Redis admit the oldest command that waits for Redis, lets APNs accept its push, and lets the spacing pass.
+    fileprivate func admitAndAcceptPush() {
         admitAndRespond()
-        elapse(1_010)
+        elapseSpacing()
     }
 }

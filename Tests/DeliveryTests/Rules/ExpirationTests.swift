@@ -6,20 +6,24 @@ import Testing
 @Suite struct ExpirationTests {
     /// An expiration in the first second of the test: the command is valid in this second, and expired in the
     /// next.
-    static let untilStart = #""expiration":1790000000,"#
+    static let expirationAtStart = #""expiration":1790000000,"#
+    /// An expiration one second before the test: the command has already expired.
+    static let expirationBeforeStart = #""expiration":1789999999,"#
+    /// An expiration nearly three hours after the start of the test, so that it does not pass during the test.
+    static let farExpiration = #""expiration":1790009999,"#
 
-    @Test func `A command that comes too late is not admitted`() {
+    @Test func `A command that comes after its expiration is not admitted`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: #""expiration":1789999999,"#))
+        core.receive(.update(1, beside: Self.expirationBeforeStart))
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.calls.isEmpty)
         core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `The second of the expiration is still in time`() {
+    @Test func `A command may still be sent in the second of its expiration`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.untilStart))
+        core.receive(.update(1, beside: Self.expirationAtStart))
         core.elapse(999)
         core.reply(.send)
         #expect(core.push()?.command == "u1")
@@ -30,7 +34,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.push()
-        core.receive(.update(2, beside: Self.untilStart))
+        core.receive(.update(2, beside: Self.expirationAtStart))
         core.elapse(1_000)
         core.respond(.accepted)
         #expect(core.outcomes == ["u1 accepted", "u2 expired"])
@@ -39,14 +43,14 @@ import Testing
 
     @Test func `A command that waits behind an expired one is sent`() {
         let core = CoreHarness()
-        core.receive(.start(1, beside: #""expiration":1789999999,"#), .update(2))
+        core.receive(.start(1, beside: Self.expirationBeforeStart), .update(2))
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
     @Test func `A push expires while it waits for a stream`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.untilStart))
+        core.receive(.update(1, beside: Self.expirationAtStart))
         core.reply(.send)
         core.elapse(1_000)
         #expect(core.push() == nil)
@@ -54,7 +58,7 @@ import Testing
         #expect(core.settlements == ["u1 notShown"])
     }
 
-    @Test func `By default APNs stores a state from its sending on`() throws {
+    @Test func `The default time for which APNs stores a state begins when the state is sent`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -70,6 +74,7 @@ import Testing
         core.receive(.update(1), .end(1, of: "b"))
         core.reply(.send)
         core.reply(.send)
+        // By default APNs stores an update for 600 s, and an end for 14,400 s.
         core.elapse(601_000)
         #expect(core.push()?.command == "b.e1")
         #expect(core.outcomes == ["u1 expired"])
@@ -88,20 +93,20 @@ import Testing
             (0, 600), (-1, 600), (-1_000_000, 600),
         ] as [(Int64, Int64)]
     )
-    func `APNs stores an update until its stale date`(stale: Int64, expires: Int64) throws {
+    func `APNs stores an update until its stale date`(staleAfterSeconds: Int64, expiresAfterSeconds: Int64) throws {
         let core = CoreHarness()
-        let staleDateSeconds = CoreHarness.startSeconds + stale
+        let staleDateSeconds = CoreHarness.startSeconds + staleAfterSeconds
         core.receive(CommandText.update(1, inside: #","stale-date":\#(staleDateSeconds)"#))
         core.reply(.send)
         let push = try #require(core.push())
-        #expect(push.sentExpirationSeconds == CoreHarness.startSeconds + expires)
+        #expect(push.sentExpirationSeconds == CoreHarness.startSeconds + expiresAfterSeconds)
         #expect(push.body.contains("stale-date"))
     }
 
     @Test(arguments: [-1, 0, 1] as [Int64])
-    func `A start keeps its stale date`(stale: Int64) throws {
+    func `A start keeps its stale date`(staleAfterSeconds: Int64) throws {
         let core = CoreHarness()
-        let staleDateSeconds = CoreHarness.startSeconds + stale
+        let staleDateSeconds = CoreHarness.startSeconds + staleAfterSeconds
         core.receive(CommandText.start(1, inside: #","stale-date":\#(staleDateSeconds)"#))
         core.reply(.tokenFound)
         core.reply(.send)
@@ -111,7 +116,7 @@ import Testing
 
     @Test func `A push expires while it backs off`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.untilStart))
+        core.receive(.update(1, beside: Self.expirationAtStart))
         core.admitAndRespond(.retryNow)
         core.elapse(1_000)
         #expect(core.outcomes == ["u1 expired"])

@@ -21,11 +21,14 @@ import Testing
         core.register(CommandText.deviceRegistration())
         for activity in ["x", "y"] {
             core.reply(.registered, held: .start(1, of: activity))
-            #expect(core.outstandingCalls == ["takeStartToken \(activity).s1"], "each draws on the device's budget")
+            #expect(
+                core.outstandingCalls == ["takeStartToken \(activity).s1"],
+                "each start draws on the device's budget"
+            )
             core.reply(.tokenFound)
             core.admitAndRespond()
             core.acknowledgeOutgoingRecords()
-            #expect(core.outstandingCalls == [], "Redis still holds this one")
+            #expect(core.outstandingCalls == [], "Redis still holds this start")
             core.acknowledgeSettlements()
             #expect(core.outstandingCalls == ["registerToken \(activity)"])
             let call = try core.oldestCall
@@ -50,10 +53,13 @@ import Testing
         core.reply(.tokenFound)
         core.reply(verdict)
         core.acknowledgeSettlements()
-        let isForgotten = { core.settlements.contains { $0.hasSuffix("(device)") } }
-        #expect(!isForgotten(), "a worker that dies now leaves its result to one that reads the record again")
+        let isSettledForDevice = { core.settlements.contains { $0.hasSuffix("(device)") } }
+        #expect(
+            !isSettledForDevice(),
+            "if the worker died now, another one would read the record again and write the result"
+        )
         core.acknowledgeAll()
-        #expect(isForgotten())
+        #expect(isSettledForDevice())
         #expect(core.outstandingCalls == ["registerToken a"])
     }
 
@@ -94,7 +100,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A start that brings its token is followed by the held starts`() {
+    @Test func `The token that a start brings releases the held starts after it`() {
         let core = CoreHarness()
         core.receive(.start(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.tokenFound)
@@ -113,7 +119,7 @@ import Testing
 
     /// The first registration has released a start, which waits for the budget. A second registration
     /// releases the same start.
-    @Test func `A held start that two records released is settled by one`() throws {
+    @Test func `A held start that two records released is settled by only one of them`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
@@ -121,24 +127,27 @@ import Testing
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
         #expect(core.outcomes == ["s1 duplicate"])
-        #expect(core.settlements == [], "the one that waits has yet to be sent")
+        #expect(core.settlements == [], "the start that waits for the budget is not sent yet")
         core.acknowledgeAll()
         #expect(core.outstandingCalls == ["registerToken a"])
-        #expect(try core.oldestCall.previousHeldStart != nil, "the next is asked for, not this one again")
+        #expect(
+            try core.oldestCall.previousHeldStart != nil,
+            "the call asks for the next held start, not for this one again"
+        )
     }
 
     /// Redis releases the same start again and again. The core ends this after 16 times, so that the
     /// registration can settle.
-    @Test func `A start that keeps coming back is dropped`() {
+    @Test func `A held start that Redis releases again and again is dropped`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
-        var results = 0
-        while core.inProgressRecordCount > 0, results < 100 {
+        var resultCount = 0
+        while core.inProgressRecordCount > 0, resultCount < 100 {
             core.reply(.registered, held: .start(1))
             core.reply(.tokenFound)
             core.reply(.duplicate)
             core.acknowledgeAll()
-            results += 1
+            resultCount += 1
         }
         #expect(core.outcomes.count == 16)
         #expect(core.committableOffset(core.registrationsPartition) == 1)

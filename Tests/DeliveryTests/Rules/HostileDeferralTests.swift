@@ -5,13 +5,13 @@ import Testing
 /// Other programs may write to the deferred topic, so the headers of its records may hold any values. The core must not
 /// trap on such values, and must not register a wrong token.
 @Suite struct HostileDeferralTests {
-    private static let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+    private static let tokenMembers = #""token":"\#(CoreHarness.token)","environment":"production","#
 
     /// Receives a deferred record of this command. `change` changes the headers of the record first.
     private func receive(_ command: String, _ core: CoreHarness, _ change: (inout Deferral) -> Void) throws {
         core.receive(.update(1, of: "z"))
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         var deferredCommand = try #require(core.deferrals.first)
         deferredCommand.value = command
         change(&deferredCommand.deferral)
@@ -26,13 +26,13 @@ import Testing
         throws
     {
         let core = makeCore()
-        try receive(.update(1, beside: Self.token), core) { $0.earlierResultCount = earlierResultCount }
+        try receive(.update(1, beside: Self.tokenMembers), core) { $0.earlierResultCount = earlierResultCount }
         core.reply(.duplicate)
         #expect(core.outcomes == ["u1 duplicate"])
         core.acknowledgeAll()
         #expect(
             core.outstandingCalls == [] && core.committableOffset(core.deferredPartition) == 1,
-            "it no longer registers its token"
+            "after so many results a command no longer registers its token"
         )
     }
 
@@ -47,7 +47,7 @@ import Testing
         #expect(!isTokenRegistered, "an empty token would replace the known one")
     }
 
-    @Test func `A command that was accepted once is not refused by another clock`() throws {
+    @Test func `A timestamp that was valid when its command was received is not refused later`() throws {
         let core = makeCore()
         try receive(.update(400), core) { $0.receivedAtMilliseconds += 200_000 }
         #expect(core.outcomes == [] && core.outstandingCalls == ["admit u400"])

@@ -3,10 +3,11 @@ import LiveActivity
 import Testing
 
 /// An activity whose policy says `restart` is started again after the end of its lifetime. The timetable keeps what the
-/// start needs. The core sends the start only while the timetable has this restart. (R34, R35)
+/// start needs. These tests call the new start a restart. The core sends it only while the timetable has it. (R34, R35)
 @Suite struct LifetimeRestartTests {
     private static let endedAtMilliseconds = (CoreHarness.startSeconds + 10) * 1_000
     private static let stateVersion = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
+    /// The id of the restart: it names the end of the last life, and the version of the state that the restart shows.
     private static let identifier = "lifetime:\(endedAtMilliseconds):\(stateVersion.timestamp).0"
     private static let restartCommand = CommandText.start(10, id: identifier)
 
@@ -25,6 +26,7 @@ import Testing
         }
     }
 
+    /// The commands that the core reports to the timetable. Each text begins with `start` or `shown`.
     private func commandsKeptForRestart(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
             guard case .reportLifetimeEvent(let event, let command?) = call.operation else { return nil }
@@ -36,7 +38,7 @@ import Testing
         core.calls.compactMap { if case .reportLifetimeEvent(let event, _) = $0.operation { event } else { nil } }
     }
 
-    @Test func `The timetable keeps the start and the newest state, until it says that it has them`() {
+    @Test func `The core repeats the start and the newest state until the timetable has them`() {
         let core = restartingCore()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -65,7 +67,7 @@ import Testing
         #expect(core.committableOffset == 2 && core.inProgressRecordCount == 0)
     }
 
-    @Test func `A state that comes after the end is kept for the start`() {
+    @Test func `A state that comes after the end is kept for the restart`() {
         let core = restartingCore()
         core.receive(.update(3))
         core.reply(.ended)
@@ -75,7 +77,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A policy that only ends keeps nothing`() {
+    @Test func `If the policy only ends activities, the timetable keeps no command`() {
         let core = restartingCore()
         core.receive(.update(1, beside: #""policy":"once","#))
         core.admitAndRespond()
@@ -87,7 +89,7 @@ import Testing
     }
 
     /// Redis has lost the timetable, so reading the start again must write it to the timetable again. (R25)
-    @Test func `A start that is read again is kept again`() {
+    @Test func `A start that is read again goes to the timetable again`() {
         let core = restartingCore()
         core.elapse(5_000)
         core.reread(below: 2)
@@ -121,7 +123,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
-    @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
+    @Test func `A restart is sent if the timetable waits for it, and begins the next life`() {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
@@ -138,7 +140,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
-    @Test func `The start is not sent if the producer has ended or started the activity`() {
+    @Test func `A restart is not sent if the producer has ended or started the activity`() {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
@@ -157,7 +159,7 @@ import Testing
     /// The end has a lower timestamp than the start. The end still wins, because Causeway chose the timestamp of the
     /// start. (R35)
     @Test(arguments: [false, true])
-    func `An end of the producer replaces a start that waits for its budget`(hasNewerUpdate: Bool) {
+    func `An end of the producer replaces a restart that waits for its budget`(hasNewerUpdate: Bool) {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
@@ -170,7 +172,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit e7"])
     }
 
-    @Test func `A start without a token is held, and the timetable forgets it after its result`() {
+    @Test func `A restart without a token is held, and the timetable forgets it after its result`() {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
@@ -190,7 +192,7 @@ import Testing
 
     /// If a newer state has come since the keeper made this start, the start is not sent. The keeper must make another
     /// start with the newer state.
-    @Test func `Redis is asked whether a state has come that is newer than the start's`() {
+    @Test func `The core asks Redis whether a state has come that is newer than the restart's`() {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
@@ -209,7 +211,7 @@ import Testing
 
     /// The pool accepts nothing, so the core defers the start. While the start is deferred, the keeper makes the same
     /// start again.
-    @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
+    @Test func `A restart that comes back from the deferred topic is sent with its claim`() throws {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restartCommand)
@@ -239,7 +241,7 @@ import Testing
         )
     }
 
-    @Test func `A start that is read again tells that its life began`() {
+    @Test func `A restart that is read again reports that its life began`() {
         let core = restartingCore()
         core.elapse(20_000)
         core.reread(below: 2)
@@ -249,7 +251,7 @@ import Testing
         )
     }
 
-    @Test func `A start is not sent if its policy only ends activities now`() {
+    @Test func `A restart is not sent if its policy no longer restarts activities`() {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(CommandText.start(10, id: Self.identifier, beside: #""policy":"once","#))
@@ -261,7 +263,7 @@ import Testing
         )
     }
 
-    @Test func `A start that is too old is not sent, and the timetable forgets it`() {
+    @Test func `A restart that is too old is not sent, and the timetable forgets it`() {
         let core = restartingCore()
         core.elapse(3_600_000)
         core.receive(Self.restartCommand)
@@ -276,7 +278,7 @@ import Testing
     /// The start's policy was removed, or its body is too large. The timetable must forget the start; otherwise the
     /// keeper would make it again and again for 12 h.
     @Test(arguments: [#""policy":"gone","#, #""payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#])
-    func `A start that is invalid has one result and one dead letter, and the timetable forgets it`(member: String) {
+    func `An invalid restart has one result and one dead letter, and the timetable forgets it`(member: String) {
         let core = restartingCore()
         core.elapse(10_000)
         core.receive(CommandText.start(10, id: Self.identifier, beside: member))
@@ -293,7 +295,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
     }
 
-    @Test func `The timetable does not forget a life for an invalid command of the producer`() {
+    @Test func `An invalid command of the producer takes no life out of the timetable`() {
         let core = restartingCore()
         core.receive(.start(1, beside: #""policy":"gone","#))
         core.acknowledgeAll()

@@ -34,7 +34,7 @@ import Testing
 
     // MARK: - What the core writes to the timetable
 
-    @Test func `A start tells when its activity began, and settles only then`() {
+    @Test func `A start reports when its activity began, and settles only after Redis' reply`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.receive(.start(1))
@@ -51,7 +51,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `An accepted update tells that its activity lives, and an end that it does not`() {
+    @Test func `An accepted update reports that its activity is alive, and an accepted end that it is over`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.receive(.update(1))
@@ -64,7 +64,7 @@ import Testing
         #expect(lifetimeEvents(core) == [.removed])
     }
 
-    @Test func `An update with a time in the future shows that its activity lives now`() {
+    @Test func `An update with a timestamp in the future reports that its activity is alive now`() {
         let core = coreWithLimitedLifetimes()
         core.receive(.update(60))
         core.admitAndRespond()
@@ -89,7 +89,7 @@ import Testing
         #expect(lifetimeEvents(core) == [])
     }
 
-    @Test func `A registration tells that its activity lives, before it registers`() {
+    @Test func `A registration reports that its activity is alive before it registers the token`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.register(CommandText.registration(at: 3))
@@ -100,14 +100,14 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
-    @Test func `A registration that Redis refuses to note is registered`() {
+    @Test func `If Redis refuses a registration's report, the token is still registered`() {
         let core = coreWithLimitedLifetimes()
         core.register(CommandText.registration())
         core.refuseOldestCall("NOPERM")
         #expect(core.outstandingCalls == ["registerToken a"])
     }
 
-    @Test func `A tombstone tells that its activity is over`() {
+    @Test func `A tombstone reports that its activity is over`() {
         let core = coreWithLimitedLifetimes()
         core.unregister(key: "a")
         #expect(lifetimeEvents(core) == [.removed])
@@ -120,7 +120,7 @@ import Testing
 
     /// Redis has lost the timetable, so reading the start again must write the activity to the timetable
     /// again. (R25)
-    @Test func `A start that is read again tells that its activity lived then, and is not sent`() {
+    @Test func `A start that is read again reports that its activity was alive then, and is not sent`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.reread(below: 2)
@@ -133,7 +133,7 @@ import Testing
 
     // MARK: - The lifetime's end: the command that ends an activity
 
-    @Test func `A lifetime's end is admitted if the life lasts, and its result says why it came`() {
+    @Test func `A lifetime's end is admitted if the timetable has the life, and its result names the lifetime`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         #expect(core.outstandingCalls == ["checkLifetime lifetime:\(Self.beganAtMilliseconds)"])
@@ -160,7 +160,7 @@ import Testing
         #expect(lifetimeEvents(core) == [] && core.committableOffset == 1)
     }
 
-    @Test func `A lifetime's end that got no reply from Redis asks again`() {
+    @Test func `If the check of a lifetime's end gets no reply, the core repeats it`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.lifetimeEnd)
         core.loseRedis()
@@ -184,10 +184,10 @@ import Testing
         core.reply(.retry, toNewest: true)
         core.admitAndRespond()
         core.acknowledgeAll()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u\(second)"])
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(
             core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.beganAtMilliseconds) accepted"]
@@ -204,12 +204,12 @@ import Testing
         core.reply(.retry, toNewest: true)
         core.admitAndRespond()
         core.acknowledgeAll()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.wait, number: 500)
         core.elapse(510)
         #expect(core.outstandingCalls == ["admit u10"])
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted", "u10 accepted", "lifetime:\(Self.beganAtMilliseconds) accepted"])
     }
@@ -234,7 +234,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         for _ in 0..<2 {
-            core.elapse(1_010)
+            core.elapseSpacing()
             core.admitAndRespond()
         }
         #expect(
@@ -353,7 +353,7 @@ import Testing
         core.acknowledgeAll()
         core.receive(CommandText.end(19, id: "lifetime:\(Self.beganAtMilliseconds)"))
         core.reply(.retry)
-        #expect(core.outstandingCalls == [], "it waits for the deferred end")
+        #expect(core.outstandingCalls == [], "the newer end waits for the deferred one")
         core.receive(deferredCommand)
         core.reply(.retry)
         #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) superseded"])

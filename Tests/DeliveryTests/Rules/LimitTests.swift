@@ -13,12 +13,12 @@ import Testing
         }
         #expect(!core.canReceive)
         core.reply(.unchanged)
-        #expect(!core.canReceive, "its result is not acknowledged")
+        #expect(!core.canReceive, "the record's result is not acknowledged yet")
         core.acknowledgeAll()
         #expect(core.canReceive)
     }
 
-    @Test func `Bytes are bounded too`() {
+    @Test func `A lane whose records use too many bytes receives no more records`() {
         let core = CoreHarness { $0.usedBlockBytesMax = 64 << 10 }
         var receivedCount = 0
         while core.canReceive {
@@ -27,7 +27,7 @@ import Testing
             receivedCount += 1
             guard receivedCount < 64 else { break }
         }
-        #expect((8..<32).contains(receivedCount), "some 2 to 4 KiB each: \(receivedCount)")
+        #expect((8..<32).contains(receivedCount), "each record uses 2 to 4 KiB: \(receivedCount)")
         core.reply(.unchanged)
         core.acknowledgeAll()
         #expect(core.canReceive)
@@ -35,6 +35,7 @@ import Testing
 
     @Test func `Activities without a command count towards the limit`() {
         let core = CoreHarness { $0.recordsMax = 64 }
+        // A lane stops receiving when it has twice as many activities as it can have records.
         for number in 0..<128 {
             #expect(core.canReceive)
             core.receive(.update(1, of: "a\(number)"))
@@ -42,7 +43,7 @@ import Testing
             core.acknowledgeAll()
         }
         #expect(!core.canReceive)
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.canReceive)
     }
 
@@ -50,7 +51,7 @@ import Testing
     @Test func `A released command finds room for its activity`() {
         let core = CoreHarness { $0.recordsMax = 64 }
         for number in 0..<32 { core.register(CommandText.registration(of: "held\(number)")) }
-        let registrations = core.calls.count
+        let registrationCount = core.calls.count
         for number in 0..<128 where core.canReceive {
             core.receive(.update(1, of: "a\(number)"))
             core.reply(.send, toNewest: true)
@@ -59,11 +60,11 @@ import Testing
             core.acknowledgeAll()
         }
         #expect(!core.canReceive)
-        for number in 0..<registrations { core.reply(.registered, held: .update(1, of: "held\(number)")) }
-        #expect(core.outstandingCalls.count == registrations)
+        for number in 0..<registrationCount { core.reply(.registered, held: .update(1, of: "held\(number)")) }
+        #expect(core.outstandingCalls.count == registrationCount)
     }
 
-    @Test func `A partition's window is bounded`() {
+    @Test func `A partition accepts no offset beyond the window of its ledger`() {
         let core = CoreHarness { $0.ledgerWindowOffsetCount = 64 }
         for number in 0..<64 {
             #expect(core.hasRoom(for: Int64(number), partition: core.commandsPartition) == true)
@@ -81,9 +82,12 @@ import Testing
         core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
         #expect(core.outstandingCalls == ["admit b.u1", "admit c.u1"])
         core.receive(.update(2, of: "e"))
-        #expect(core.outcomes == ["e.u1 superseded"], "what waits is still replaced")
+        #expect(core.outcomes == ["e.u1 superseded"], "a newer state still replaces a command that waits")
         core.admitAndRespond()
-        #expect(core.outstandingCalls == ["admit c.u1", "admit d.u1"], "in the order in which they came")
+        #expect(
+            core.outstandingCalls == ["admit c.u1", "admit d.u1"],
+            "commands get their credits in the order of their receipt"
+        )
         core.reply(.unchanged)
         #expect(core.outstandingCalls == ["admit d.u1", "admit e.u2"])
     }
@@ -103,9 +107,13 @@ import Testing
         #expect(core.outstandingCalls == ["admit x.u1", "admit c.u1"])
     }
 
-    @Test func `A command that expires while it waits for its app makes room for the next`() {
+    @Test func `A command that expires while it waits for a credit makes room for the next`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
-        core.receive(.update(1, of: "b"), .update(1, of: "c", beside: ExpirationTests.untilStart), .update(1, of: "d"))
+        core.receive(
+            .update(1, of: "b"),
+            .update(1, of: "c", beside: ExpirationTests.expirationAtStart),
+            .update(1, of: "d")
+        )
         core.elapse(1_000)
         core.reply(.unchanged)
         #expect(core.outcomes == ["b.u1 unchanged", "c.u1 expired"])

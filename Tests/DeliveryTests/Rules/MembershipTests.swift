@@ -9,10 +9,10 @@ import Testing
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenMembershipChange
 
-    private static let atMilliseconds = CoreHarness.startSeconds * 1_000
+    private static let changedAtMilliseconds = CoreHarness.startSeconds * 1_000
     private static func digest(_ name: String) -> AudienceDigest { CoreHarness.digest(name) }
     private static func departures(_ audience: String = "m") -> [UInt8] {
-        CoreHarness.departures(audience, at: atMilliseconds)
+        CoreHarness.departures(audience, at: changedAtMilliseconds)
     }
 
     private func joinChange(_ audiences: String...) -> Change {
@@ -37,13 +37,13 @@ import Testing
             kind: kind,
             joinedAudiences: [],
             formerAudiences: [Self.digest(audience)],
-            leftAtMilliseconds: Self.atMilliseconds
+            leftAtMilliseconds: Self.changedAtMilliseconds
         )
     }
 
     // MARK: - Registrations
 
-    @Test func `A registration is settled when its audiences know it`() throws {
+    @Test func `A registration is settled when its audiences are notified`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m", "n", "m"]))
         let namedAudiences = try #require(try core.oldestCall.namedAudiences)
@@ -53,14 +53,14 @@ import Testing
         #expect(change == joinChange("m", "n"))
         let view = core.delivery.view(member.record)
         #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
-        #expect(view.allowsFrequentUpdates == false && view.registeredAtMilliseconds == Self.atMilliseconds)
+        #expect(view.allowsFrequentUpdates == false && view.registeredAtMilliseconds == Self.changedAtMilliseconds)
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.delivery.audiencesNotified(member, now: core.now)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.inProgressRecordCount == 0 && core.outstandingCalls.isEmpty)
     }
 
-    @Test func `A registration without audiences is reported to nobody`() throws {
+    @Test func `A registration without audiences notifies no audience`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         #expect(try core.oldestCall.namedAudiences == [])
@@ -79,14 +79,14 @@ import Testing
         core.reply(.registered, held: .alert(5, beside: #""policy":"sports","#), toNewest: true)
         core.admitAndRespond()
         core.acknowledgeAll()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u5"])
         core.reply(.alertAwaitsCarrier)
         #expect(core.outstandingCalls == ["registerToken u5"])
         #expect(try core.oldestCall.namedAudiences == nil)
     }
 
-    @Test func `A held command continues when the audiences know its registration`() throws {
+    @Test func `A held command continues when the audiences of its registration are notified`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.registered, held: .update(1))
@@ -102,21 +102,21 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `Audiences that a registration no longer names are left, and that is confirmed`() throws {
+    @Test func `A member leaves audiences that its registration no longer names, and the core confirms it`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.registered, departures: Self.departures())
         var change = departureChange()
         change.joinedAudiences = [Self.digest("n")]
         #expect(core.notifyAudiences() == change)
-        #expect(core.settlements == ["a left at \(Self.atMilliseconds)"])
+        #expect(core.settlements == ["a left at \(Self.changedAtMilliseconds)"])
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.acknowledgeSettlement()
         core.reply(.registered)
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
-    @Test func `A stale registration joins nothing`() {
+    @Test func `A stale registration joins no audience`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.stale, departures: Self.departures())
@@ -129,7 +129,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A confirmation without a reply is repeated`() {
+    @Test func `If the confirmation of departures gets no reply, the core repeats it`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, departures: Self.departures())
@@ -141,7 +141,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A registration waits while too many audiences do not know yet`() {
+    @Test func `A registration waits while too many audiences do not know that the member has left`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.full)
@@ -161,7 +161,7 @@ import Testing
         #expect(try core.oldestCall.namedAudiences == nil)
     }
 
-    @Test func `A revoked registration is dropped with what it releases`() {
+    @Test func `A revoked registration is dropped with the command that it releases`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.registered, held: .update(1))
@@ -176,9 +176,9 @@ import Testing
 
     @Test(arguments: [true, false]) func `A device says whether it accepts channels`(supportsChannels: Bool) throws {
         let core = CoreHarness()
-        let text = CommandText.deviceRegistration(in: ["m"])
+        let registration = CommandText.deviceRegistration(in: ["m"])
             .replacing(#""device""#, with: #""channels":\#(supportsChannels),"device""#)
-        core.register(text)
+        core.register(registration)
         core.reply(.registered)
         let (member, _) = try #require(core.takeMembershipChange())
         #expect(core.delivery.view(member.record).supportsChannels == supportsChannels)
@@ -203,7 +203,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A dead push-to-start token leaves its audiences`() {
+    @Test func `A device with a dead push-to-start token leaves its audiences`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound, number: 7)
@@ -221,7 +221,7 @@ import Testing
 
     // MARK: - Tombstones
 
-    @Test func `A tombstone is settled when all audiences know it`() {
+    @Test func `A tombstone is settled when all audiences are notified`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         core.reply(.unregistered, departures: Self.departures())
@@ -252,7 +252,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A dead token leaves its audiences before the command is held`() {
+    @Test func `An activity with a dead token leaves its audiences before its command is held`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -272,7 +272,7 @@ import Testing
 
     /// An earlier worker made the activity leave an audience, for example by a dead token or an end, and died before it
     /// notified the audience.
-    @Test func `An admission waits for audiences that do not know of a leave`() {
+    @Test func `A command is admitted only when the audiences that its activity left are notified`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.departures, departures: Self.departures())
@@ -287,7 +287,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A newer state replaces one that waits for the audiences`() {
+    @Test func `A newer state replaces one that waits until audiences are notified`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.departures, departures: Self.departures())
@@ -300,7 +300,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
     }
 
-    @Test func `An invalid list of leaves is an unexpected reply`() {
+    @Test func `A reply with an invalid list of departures fails the command`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.departures, departures: [1, 2])

@@ -22,7 +22,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u3"])
     }
 
-    @Test func `The sequence orders equal timestamps`() {
+    @Test func `The sequence orders commands with equal timestamps`() {
         let core = CoreHarness()
         core.receive(
             CommandText.update(1, id: "second", beside: #""sequence":2,"#),
@@ -89,7 +89,7 @@ import Testing
         core.reply(.tokenFound)
         core.admitAndRespond()
         #expect(core.outstandingCalls == [], "the update waits for the spacing")
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u3"])
     }
 
@@ -98,7 +98,7 @@ import Testing
         core.receive(.end(1), .start(2))
         #expect(core.outcomes == [])
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
@@ -109,14 +109,14 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
-    @Test func `A start that comes late is sent first`() {
+    @Test func `A start that comes after a newer update is sent before it`() {
         let core = CoreHarness()
         core.receive(.update(2), .start(1))
         #expect(core.outcomes == [])
         #expect(core.outstandingCalls == ["takeStartToken s1"])
         core.reply(.tokenFound)
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
@@ -136,11 +136,11 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1"], "one command of an activity is worked on at a time")
     }
 
-    @Test func `Redis compares versions with a version that it has admitted`() {
+    @Test func `While Redis decides about a newer state, an older one waits for its own verdict`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.receive(.update(1))
-        #expect(core.outcomes == [], "the core does not know yet what became of u2")
+        #expect(core.outcomes == [], "the core does not know yet how Redis decides about u2")
         core.reply(.unchanged)
         #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.superseded)

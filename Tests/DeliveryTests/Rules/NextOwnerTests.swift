@@ -9,7 +9,11 @@ import Testing
 @Suite struct NextOwnerTests {
     /// Revokes the partition of commands, and assigns it again with the committed offset and metadata, which `spoil`
     /// may change. Returns how many settled offsets the core took from the metadata; nil if it refused the metadata.
-    private func handOver(_ core: CoreHarness, logEndOffset: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in })
+    private func passToNextOwner(
+        _ core: CoreHarness,
+        logEndOffset: Int64 = .max,
+        spoil: (inout [UInt8]) -> Void = { _ in }
+    )
         throws
         -> Int?
     {
@@ -36,7 +40,7 @@ import Testing
 
     /// Returns a core in which `b` waits for its spacing. The committed offset cannot pass the record of `b`, although
     /// the next record, an alert, is settled.
-    private func coreWithAlertAboveARecordThatWaits() -> CoreHarness {
+    private func coreWithAlertSettledAboveWaitingRecord() -> CoreHarness {
         let core = CoreHarness()
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
@@ -54,8 +58,8 @@ import Testing
     }
 
     @Test func `An alert that settled above a waiting record rings once`() throws {
-        let core = coreWithAlertAboveARecordThatWaits()
-        #expect(try handOver(core) == 1)
+        let core = coreWithAlertSettledAboveWaitingRecord()
+        #expect(try passToNextOwner(core) == 1)
         receiveAgain(core)
         #expect(core.counters.skippedRecordCount == 1)
         #expect(core.outstandingCalls == ["admit b.u1", "admit u2"])
@@ -68,26 +72,29 @@ import Testing
     }
 
     @Test func `Settled offsets beyond the end of the log are not trusted`() throws {
-        let core = coreWithAlertAboveARecordThatWaits()
-        #expect(try handOver(core, logEndOffset: 1) == 0)
+        let core = coreWithAlertSettledAboveWaitingRecord()
+        #expect(try passToNextOwner(core, logEndOffset: 1) == 0)
         receiveAgain(core)
         #expect(core.counters.skippedRecordCount == 0)
     }
 
     @Test func `Unreadable metadata is refused, and everything is read again`() throws {
-        let core = coreWithAlertAboveARecordThatWaits()
-        #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
+        let core = coreWithAlertSettledAboveWaitingRecord()
+        #expect(try passToNextOwner(core) { $0[0] = UInt8(ascii: "9") } == nil)
         receiveAgain(core)
         #expect(core.counters.skippedRecordCount == 0)
         #expect(core.inProgressRecordCount == 3)
     }
 
     @Test func `Skipped records stay settled for the owner after the next`() throws {
-        let core = coreWithAlertAboveARecordThatWaits()
-        #expect(try handOver(core) == 1)
+        let core = coreWithAlertSettledAboveWaitingRecord()
+        #expect(try passToNextOwner(core) == 1)
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
-        #expect(try handOver(core) == 1, "its record had not been read again by then")
+        #expect(
+            try passToNextOwner(core) == 1,
+            "this owner had not read the settled record, and still names its offset"
+        )
         receiveAgain(core)
         #expect(core.counters.skippedRecordCount == 1)
     }
@@ -119,9 +126,9 @@ import Testing
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
-    @Test func `A partition without read records has nothing to commit`() throws {
-        let core = coreWithAlertAboveARecordThatWaits()
-        #expect(try handOver(core) == 1)
+    @Test func `A partition whose new owner has read no record has nothing to commit`() throws {
+        let core = coreWithAlertSettledAboveWaitingRecord()
+        #expect(try passToNextOwner(core) == 1)
         let progress = core.delivery.progress(core.commandsPartition)
         #expect(progress == nil)
     }

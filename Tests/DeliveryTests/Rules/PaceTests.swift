@@ -21,7 +21,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test func `Activities are sent independently`() {
+    @Test func `Pushes of different activities do not wait for each other`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -67,7 +67,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u3"])
     }
 
-    @Test func `The core says when it wants to be called`() throws {
+    @Test func `The core says when it must be called next`() throws {
         let core = CoreHarness()
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(1))
@@ -85,7 +85,7 @@ import Testing
         #expect((1_000...1_000 + Self.timerPrecisionMilliseconds).contains(waitedMilliseconds))
     }
 
-    @Test func `Redis decides about the pace`() {
+    @Test func `A command waits as long as the verdict of Redis says`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.wait, number: 400)
@@ -133,11 +133,11 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.wait, number: 400)
         core.elapse(400 + Self.timerPrecisionMilliseconds)
-        #expect(core.outstandingCalls == ["admit s1"], "it keeps its token and its draw")
+        #expect(core.outstandingCalls == ["admit s1"], "the start keeps its token and its draw")
         #expect(core.outcomes == [])
     }
 
-    @Test func `A push that finds no stream for a spacing is superseded`() {
+    @Test func `A push that finds no stream for a spacing is superseded by a newer state`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -149,7 +149,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test func `A push is sent if the newer state could not be sent yet`() {
+    @Test func `A push is sent if the spacing still delays the newer state`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -158,7 +158,7 @@ import Testing
         #expect(core.push()?.command == "u1")
     }
 
-    @Test func `A push that found no stream is the next one again, and has lost no attempt`() throws {
+    @Test func `A push that found no stream stays the next one, and no attempt is counted`() throws {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.reply(.send)
@@ -177,7 +177,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.push()
         core.returnPush()
         #expect(core.counters.pushCount == 0)
@@ -185,11 +185,11 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.results.first?.attempts == 0)
-        #expect(core.results.first?.timesMilliseconds[3] == -1, "it was never sent")
-        #expect(core.outstandingCalls == ["admit u2"], "at once")
+        #expect(core.results.first?.sentAtMilliseconds == -1, "the push was never sent")
+        #expect(core.outstandingCalls == ["admit u2"], "no spacing follows a push that was not sent")
     }
 
-    @Test func `A resting activity is forgotten, and begins again`() {
+    @Test func `An activity without commands is forgotten after its spacing`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond()

@@ -16,7 +16,7 @@ import Testing
         core.reply(.wait, number: 900)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == [])
         #expect(core.outcomes == [])
     }
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
-    func `A push of a leaving partition is not repeated here`(disposition: PushResult.Disposition) {
+    func `A push of a revoked partition is not repeated by this worker`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -61,7 +61,7 @@ import Testing
         core.respond(disposition)
         #expect(core.outcomes == [])
         #expect(core.isDrained(core.commandsPartition))
-        #expect(core.committableOffset == 0, "its next owner reads it again")
+        #expect(core.committableOffset == 0, "the next owner reads u1 again")
         core.elapse(60_000)
         #expect(core.push() == nil)
         #expect(core.outstandingCalls == [])
@@ -73,7 +73,7 @@ import Testing
         core.admitAndRespond(.retryNow)
         core.beginRevoking(core.commandsPartition)
         #expect(core.isDrained(core.commandsPartition))
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.push() == nil)
         #expect(core.inProgressRecordCount == 0)
     }
@@ -81,13 +81,16 @@ import Testing
     /// Redis permits the start to this worker alone, so this worker must finish it. The next owner would only
     /// report `unknown`.
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
-    func `A start that backs off is finished by its admitted worker`(disposition: PushResult.Disposition) {
+    func `A start that backs off is finished by the worker that Redis permitted to send it`(
+        disposition: PushResult.Disposition
+    ) {
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.tokenFound)
         core.admitAndRespond(disposition)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unsettledRecordCount(core.commandsPartition) == 1, "the update is dropped")
+        // The first back-off is at most 400 ms, the second one at most 800 ms.
         core.elapse(410)
         core.admitAndRespond(disposition)
         core.elapse(810)
@@ -114,18 +117,18 @@ import Testing
         #expect(core.outcomes == ["s1 superseded"])
         #expect(
             core.settlements == ["s1 notShown", "s1 notShown (device)"],
-            "it keeps its draw, and is over for its other records"
+            "the start keeps its draw, and is settled for the activity and the device"
         )
     }
 
-    @Test func `Another partition's command of the same activity goes on`() {
+    @Test func `A revocation does not stop the activity's command in another partition`() {
         let core = CoreHarness()
         let secondPartition = core.assign(.commands, number: 1)
         core.receive(.update(1))
         core.admitAndRespond(.retryNow)
         core.receive(.start(2), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
@@ -139,7 +142,7 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 0)
     }
 
-    @Test func `A command released for a lost partition is not mixed up with the new one`() {
+    @Test func `A command released for a lost registration is not mixed up with the new registration`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"))
         core.register(CommandText.deviceRegistration())
@@ -167,7 +170,7 @@ import Testing
         core.release(core.commandsPartition)
         #expect(core.committableOffset == nil)
         let reassignedPartition = core.assign(.commands)
-        #expect(reassignedPartition == core.commandsPartition, "the place is used again")
+        #expect(reassignedPartition == core.commandsPartition, "the core uses the index again")
         core.receive(.update(1, of: "b"))
         core.respond(.accepted)
         core.acknowledgeAll()
@@ -179,7 +182,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A lost partition leaves nothing behind`() {
+    @Test func `A lost partition leaves no records and no timers in the core`() {
         let core = CoreHarness()
         core.receive(.update(1), .start(1, of: "b"), .update(2, of: "b"))
         core.release(core.commandsPartition)
@@ -204,13 +207,14 @@ import Testing
 
     @Test func `A record of a partition that is not assigned is dropped`() {
         let core = CoreHarness()
-        core.receive(.update(1), partition: 77)
+        let unassignedPartition: UInt32 = 77
+        core.receive(.update(1), partition: unassignedPartition)
         #expect(core.inProgressRecordCount == 0)
-        #expect(core.hasRoom(for: 5, partition: 77))
-        #expect(core.committableOffset(77) == nil)
+        #expect(core.hasRoom(for: 5, partition: unassignedPartition))
+        #expect(core.committableOffset(unassignedPartition) == nil)
     }
 
-    @Test func `A lane has a limit of partitions`() {
+    @Test func `A lane accepts a limited number of partitions`() {
         let core = CoreHarness { $0.ledgerWindowOffsetCount = 64 }
         for number in 2..<4_096 { _ = core.assign(.commands, number: Int32(number)) }
         #expect(core.delivery.assign(topic: .commands, number: 4_096) == nil)

@@ -15,7 +15,7 @@ import Testing
 
     private static let slowPolicyMember = #""policy":"slow","#
 
-    @Test func `An app's policy holds for its commands`() throws {
+    @Test func `A command that names no policy follows its app's default policy`() throws {
         let core = CoreHarness {
             $0.policies.append(Policy(name: "slow"))
             $0.apps[0].defaultPolicyIndex = 1
@@ -38,10 +38,10 @@ import Testing
         core.elapse(29_999)
         #expect(core.outstandingCalls == [])
         core.elapse(1 + PaceTests.timerPrecisionMilliseconds)
-        #expect(try core.oldestCallView.policyIndex == 0, "each command has its own")
+        #expect(try core.oldestCallView.policyIndex == 0, "u2 names no policy, so it follows the default")
     }
 
-    @Test func `A policy that is not configured is invalid`() {
+    @Test func `A command that names an unknown policy is invalid`() {
         let core = Self.makeCore()
         core.receive(.update(1, beside: #""policy":"fast","#))
         #expect(core.results.first?.outcome == "invalid")
@@ -59,10 +59,10 @@ import Testing
         core.reply(.noToken)
         let heldCommandText = try heldCommand(of: core)
         #expect(heldCommandText.contains(Self.slowPolicyMember) && heldCommandText.contains(#""priority":10"#))
-        #expect(!heldCommandText.contains("expiration"), "what it was sent with by default is not its own")
+        #expect(!heldCommandText.contains("expiration"), "the default expiration of its push is not held")
     }
 
-    @Test func `A held command whose policy is gone falls back to its app's`() throws {
+    @Test func `A held command whose policy was removed follows its app's default policy`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1, beside: Self.slowPolicyMember))
@@ -70,7 +70,7 @@ import Testing
         #expect(try core.oldestCallView.policyIndex == 0)
     }
 
-    @Test func `A deferred command whose policy is gone falls back to its app's`() throws {
+    @Test func `A deferred command whose policy was removed follows its app's default policy`() throws {
         let core = CoreHarness {
             $0.policies.append(Policy(name: "quick"))
             $0.deferAfterMilliseconds = 10_000
@@ -78,7 +78,7 @@ import Testing
         }
         core.receive(.update(1, beside: #""policy":"quick","#))
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         let nextCore = CoreHarness()
         nextCore.receive(try #require(core.deferrals.first))
         #expect(nextCore.outstandingCalls == ["admit u1"] && nextCore.deadLetters.isEmpty)

@@ -20,11 +20,11 @@ import Testing
         core.receive(.update(2))
         core.elapse(1_000)
         #expect(core.outstandingCalls == [])
-        #expect(core.outcomes == ["u1 superseded"], "what is replaced is done at once")
+        #expect(core.outcomes == ["u1 superseded"], "a replaced command has its result at once")
         core.noteLag(50)
-        #expect(core.outstandingCalls == [], "half of the limit is not below it")
+        #expect(core.outstandingCalls == [], "a lag of half the limit does not count as nearly caught up")
         core.noteLag(1)
-        #expect(core.outstandingCalls == [], "what is left may be news of either")
+        #expect(core.outstandingCalls == [], "the last unread record may replace u2 or b.u1")
         core.noteLag(0)
         #expect(core.outstandingCalls == ["admit u2", "admit b.u1"])
         core.receive(.update(1, of: "c"))
@@ -40,7 +40,7 @@ import Testing
         #expect(core.outstandingCalls == [])
         core.noteLag(50)
         core.elapse(10)
-        #expect(core.outstandingCalls == [], "half of the limit is not near")
+        #expect(core.outstandingCalls == [], "a lag of half the limit does not count as nearly caught up")
         core.noteLag(49)
         core.elapse(1_999)
         core.noteLag(3)
@@ -52,14 +52,14 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1", "admit b.u1"])
     }
 
-    @Test func `A lag below the limit changes nothing`() {
+    @Test func `A lane whose lag is not above the limit does not read ahead`() {
         let core = Self.makeCore()
         core.noteLag(100)
         core.receive(.update(1))
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `The lag is that of all partitions of commands`() {
+    @Test func `The lag is the sum over all partitions of commands`() {
         let core = Self.makeCore()
         let secondPartition = core.assign(.commands, number: 1)
         core.noteLag(60)
@@ -82,10 +82,10 @@ import Testing
         core.register(CommandText.registration())
         #expect(core.outstandingCalls == ["registerToken a"])
         core.reply(.registered, held: .update(1))
-        #expect(core.outstandingCalls == [], "what was held is a state like any other")
+        #expect(core.outstandingCalls == [], "the released command waits like any other")
     }
 
-    @Test func `A command in progress continues, and later ones wait`() {
+    @Test func `While the lane reads ahead, a command in progress continues, and later ones wait`() {
         let core = Self.makeCore()
         core.receive(.update(1))
         core.noteLag(1_000)
@@ -112,12 +112,12 @@ import Testing
         core.reply(.unchanged)
         core.elapse(1)
         core.receive(.update(1, of: "b"))
-        #expect(core.outstandingCalls == [], "still far behind, it reads ahead again")
+        #expect(core.outstandingCalls == [], "the lane is still far behind, so it reads ahead again")
         core.elapse(5_000)
         #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
-    @Test func `A lane that is three quarters full begins its commands`() {
+    @Test func `A lane that is more than three quarters full begins its commands`() {
         let core = Self.makeCore { $0.recordsMax = 64 }
         core.noteLag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
@@ -127,12 +127,13 @@ import Testing
         core.elapse(1)
         #expect(core.outstandingCalls.count == 49)
         core.receive(.update(1, of: "more"))
-        #expect(core.outstandingCalls.count == 50, "until there is room again")
+        #expect(core.outstandingCalls.count == 50, "the lane also begins commands that come now")
         for _ in 0..<18 {
             core.reply(.unchanged)
             core.acknowledgeAll()
         }
         core.elapse(1)
+        // Half of the lane's 64 slots are free again, so the lane reads ahead.
         core.receive(.update(1, of: "parked"))
         #expect(core.outstandingCalls.count == 32)
     }
@@ -143,7 +144,7 @@ import Testing
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeOutgoingRecords()
         core.elapse(1)
-        #expect(core.outstandingCalls == [], "all but the last are settled")
+        #expect(core.outstandingCalls == [], "only the last of the 48 records is not settled")
         core.receive(.update(1, of: "b"))
         for second in 49...98 { core.receive(.update(Int64(second))) }
         core.acknowledgeOutgoingRecords()
@@ -162,7 +163,10 @@ import Testing
         #expect(core.isDrained(core.commandsPartition))
         core.elapse(1)
         core.receive(.update(1, of: "c"), partition: secondPartition)
-        #expect(core.outstandingCalls == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
+        #expect(
+            core.outstandingCalls == ["admit b.u1", "admit c.u1"],
+            "the lag of the revoked partition no longer counts"
+        )
     }
 
     /// Two partitions of the lane are revoked one after the other. Between these revocations, the core must not send
@@ -193,7 +197,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit b.u1"])
     }
 
-    @Test func `Alerts ride on while the lane reads ahead`() throws {
+    @Test func `A newer state also carries an older alert while the lane reads ahead`() throws {
         let core = Self.makeCore()
         core.noteLag(1_000)
         core.receive(.alert(1))
@@ -205,17 +209,17 @@ import Testing
     }
 
     /// The broker reports the end of its log, and may report a wrong number.
-    @Test func `A lag may have any size`() {
+    @Test func `A wrong lag of any size does no harm`() {
         let core = Self.makeCore()
         let otherPartitions = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
         for lag in [Int64.max, 1 << 62, .min, .max] {
-            for place in [core.commandsPartition] + otherPartitions { core.noteLag(lag, of: place) }
+            for partition in [core.commandsPartition] + otherPartitions { core.noteLag(lag, of: partition) }
         }
         core.receive(.update(1, of: "b"))
-        #expect(core.outstandingCalls == ["admit u1"], "far behind")
-        for place in [core.commandsPartition] + otherPartitions { core.noteLag(0, of: place) }
-        #expect(core.outstandingCalls == ["admit u1", "admit b.u1"], "nothing of it is left")
+        #expect(core.outstandingCalls == ["admit u1"], "the lane reads ahead")
+        for partition in [core.commandsPartition] + otherPartitions { core.noteLag(0, of: partition) }
+        #expect(core.outstandingCalls == ["admit u1", "admit b.u1"], "the wrong lags have no later effect")
     }
 
     /// The number of pushes after a backlog depends on the number of activities, not on the number of commands.
@@ -226,12 +230,12 @@ import Testing
             $0.ledgerWindowOffsetCount = 1 << 20
         }
         let (activityCount, commandsPerActivity) = (2_000, 100)
-        var unreadCommands = Int64(activityCount * commandsPerActivity)
+        var unreadCommandCount = Int64(activityCount * commandsPerActivity)
         for second in 1...commandsPerActivity {
-            core.noteLag(unreadCommands)
+            core.noteLag(unreadCommandCount)
             for activity in 0..<activityCount {
                 core.receiveOne(.update(Int64(second), of: "m\(activity)"), partition: core.commandsPartition)
-                unreadCommands -= 1
+                unreadCommandCount -= 1
                 guard activity % 500 == 499 else { continue }
                 core.endBatch()
                 core.elapse(10)
@@ -239,7 +243,7 @@ import Testing
             }
         }
         #expect(core.counters.pushCount == 0 && core.outstandingCalls == [])
-        core.noteLag(unreadCommands)
+        core.noteLag(unreadCommandCount)
         #expect(core.outstandingCalls.count == activityCount)
         for _ in 0..<activityCount { core.admitAndRespond() }
         core.acknowledgeAll()

@@ -13,7 +13,7 @@ import Testing
         CommandText.start(3, beside: #""sequence":4,"#),
         CommandText.update(1, id: #"an \"id\" \/ \u00fc \ud83c\udfcf"#),
     ])
-    func `A command is kept as a record that means the same`(text: String) throws {
+    func `A held command is a record with the meaning of the original one`(text: String) throws {
         let core = CoreHarness()
         core.receive(text)
         core.reply(.noToken)
@@ -30,7 +30,10 @@ import Testing
                         == (decodedOriginal.event == .start
                             ? decodedOriginal.version.timestamp + 600 : decodedOriginal.expirationSeconds)
                 )
-                #expect(decodedHeldCommand.priority == (try core.oldestCallView.priority), "the policy has decided")
+                #expect(
+                    decodedHeldCommand.priority == (try core.oldestCallView.priority),
+                    "the held command has the priority that its policy gave"
+                )
                 #expect(
                     bytes(decodedHeldCommand.identifier, in: written) == bytes(decodedOriginal.identifier, in: original)
                 )
@@ -49,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func `A default id that is too long for an id is left out`() throws {
+    @Test func `A default id that is longer than an id may be is not held`() throws {
         let core = CoreHarness { $0.commandsTopic = Array(String(repeating: "t", count: 249).utf8) }
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.noToken)
@@ -59,17 +62,17 @@ import Testing
         #expect(!heldCommandText.contains(#""id""#))
     }
 
-    @Test func `A command without an id is deferred with the id of its place`() throws {
+    @Test func `A command without an id is deferred with its default id`() throws {
         let core = CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 30_000
         }
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         let deferredCommand = try #require(core.deferrals.first)
         core.acknowledgeAll()
-        core.elapseInSteps(30_000)
+        core.elapseInSteps(DeferralTests.delayMilliseconds)
         core.receive(deferredCommand)
         core.admitAndRespond()
         core.acknowledgeAll()

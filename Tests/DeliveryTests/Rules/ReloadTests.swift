@@ -4,14 +4,14 @@ import Testing
 
 /// A running core applies changed numbers of policies, retries and deferrals to later pushes, commands and retries.
 @Suite struct ReloadTests {
-    private func makeCore(_ spacings: Int64...) -> CoreHarness {
+    private func makeCore(_ spacingsMilliseconds: Int64...) -> CoreHarness {
         CoreHarness { configuration in
-            configuration.policies = Self.makePolicies(spacings)
+            configuration.policies = Self.makePolicies(spacingsMilliseconds)
         }
     }
 
-    private static func makePolicies(_ spacings: [Int64]) -> [Policy] {
-        spacings.enumerated()
+    private static func makePolicies(_ spacingsMilliseconds: [Int64]) -> [Policy] {
+        spacingsMilliseconds.enumerated()
             .map { position, spacing in
                 var policy = Policy(name: position == 0 ? "default" : "p\(position)")
                 policy.spacingMilliseconds = spacing
@@ -31,8 +31,8 @@ import Testing
         core.admitAndRespond()
         applySettings(to: core) { $0.policies = Self.makePolicies([3_000]) }
         core.receive(.update(2))
-        core.elapse(1_010)
-        #expect(core.outstandingCalls == ["admit u2"], "the rest that was begun is as long as it was")
+        core.elapseSpacing()
+        #expect(core.outstandingCalls == ["admit u2"], "the spacing that has begun stays one second")
         core.admitAndRespond()
         core.receive(.update(3))
         core.elapse(2_900)
@@ -41,7 +41,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u3"])
     }
 
-    @Test func `A new policy can be named and become an app's`() throws {
+    @Test func `A command can name a new policy, and an app can get it as its default`() throws {
         let core = makeCore(1_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
         #expect(core.results.map(\.outcome) == ["invalid"])
@@ -71,7 +71,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test func `A shorter wait applies from the next retry on`() {
+    @Test func `A shorter maximum wait applies from the next retry on`() {
         let core = makeCore(1_000)
         core.receive(.update(1))
         for _ in 1...4 {
@@ -80,7 +80,7 @@ import Testing
         }
         applySettings(to: core) { $0.retryMillisecondsMax = 1_000 }
         core.admitAndRespond(.retryLater)
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
@@ -90,6 +90,7 @@ import Testing
         applySettings(to: core) { $0.deferredDelayMilliseconds = 30_000 }
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
+        // The alert waits 5 s longer than the delay.
         core.elapse(34_900)
         #expect(core.outcomes == [])
         core.elapse(100 + PaceTests.timerPrecisionMilliseconds)

@@ -24,7 +24,7 @@ import Testing
 
     /// Redis has lost the sent timestamps, so Redis must raise the next one (R11). The admission therefore says that
     /// the command is read again.
-    @Test func `A command says that it is read again`() throws {
+    @Test func `The admission of a command says that it is read again`() throws {
         let core = makeRereadingCore()
         core.receive(.update(1))
         #expect(try core.oldestCall.admission?.isReread == true)
@@ -59,7 +59,7 @@ import Testing
         #expect(bodies.map { $0.contains("alert") } == [true, false])
     }
 
-    @Test func `A start is not sent again`() {
+    @Test func `A start that is read again is recorded, not sent`() {
         let core = makeRereadingCore()
         core.receive(.start(1))
         #expect(core.outstandingCalls.isEmpty && core.settlements == ["s1 recorded"] && core.committableOffset == 0)
@@ -69,8 +69,8 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2", "takeStartToken b.s3"])
     }
 
-    /// Redis admits an update that is older than eight hours only if it knows a version of the activity. So it must not
-    /// learn the version of this start.
+    /// Redis admits an update that is older than eight hours only if Redis knows a version of the activity. So this old
+    /// start must not give Redis a version.
     @Test func `A start that is too old is not recorded`() {
         let core = makeRereadingCore()
         core.receive(.start(-28_801))
@@ -105,14 +105,14 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    @Test func `An invalid record has no second dead letter`() {
+    @Test func `An invalid record that is read again has no second dead letter`() {
         let core = makeRereadingCore()
         core.receive("{}")
         core.acknowledgeAll()
         #expect(core.deadLetters.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
     }
 
-    @Test func `A registration is written unless its activity must be over`() {
+    @Test func `A registration is written again if its activity can still be alive`() {
         let core = makeRereadingCore()
         core.register(CommandText.registration(at: -43_201))
         #expect(core.outstandingCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 1)
@@ -124,9 +124,9 @@ import Testing
         #expect(core.outstandingCalls.count == 1)
     }
 
-    /// The held command has its alert, and a command that is read again has lost it. So Redis held this command when it
-    /// was first read. Its alert has not rung, and `accepted` is a new result.
-    @Test func `A command held for a registration has its result and its alert`() throws {
+    /// A command that is read again is held without its alert. The released command has an alert, so Redis held it when
+    /// it was first read. The alert has not rung yet, and `accepted` is a new result.
+    @Test func `A command that a reread registration releases has a result, and keeps its alert`() throws {
         let core = makeRereadingCore()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))

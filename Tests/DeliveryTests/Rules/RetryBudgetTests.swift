@@ -18,14 +18,14 @@ import Testing
         // The budget is still empty, so the push waits again. The core does not count this wait as an
         // attempt.
         #expect(core.sendPush(permitsRetry: false) == nil)
-        core.elapse(30_010)
+        core.elapseBudgetPause()
         core.reply(.send)
         let record = core.sendPush()
         #expect(record.map { core.delivery.view($0).attemptCount } == 2)
         #expect(record.map { core.delivery.view($0).isRetry } == true)
     }
 
-    @Test func `A first attempt needs no permission`() {
+    @Test func `The first attempt of a push needs no permission`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -41,10 +41,10 @@ import Testing
         core.sendWithoutBudget()
         core.elapse(14_990)
         #expect(core.sendPush() == nil)
-        core.elapse(30_010)
+        core.elapseBudgetPause()
         core.reply(.send)
         #expect(core.sendPush(permitsRetry: false) == nil)
-        core.elapse(30_010)
+        core.elapseBudgetPause()
         core.reply(.send)
         #expect(core.sendPush().map { core.delivery.view($0).attemptCount } == 2)
     }
@@ -65,7 +65,7 @@ import Testing
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds + 10),"#))
         core.reply(.send)
         core.sendWithoutBudget()
-        core.elapse(30_010)
+        core.elapseBudgetPause()
         #expect(core.outcomes == ["u1 expired"])
     }
 
@@ -88,35 +88,38 @@ import Testing
         #expect(core.outstandingCalls == ["admit b.u2"])
         core.reply(.send)
         core.sendWithoutBudget()
-        core.elapse(30_010)
-        #expect(core.outstandingCalls.count == 1, "and it counts again when it is sent")
+        core.elapseBudgetPause()
+        #expect(core.outstandingCalls.count == 1, "the pool has one credit, so only one of the two is admitted again")
     }
 
-    @Test func `A start that waited for the budget returns to its place when it is sent`() {
+    @Test func `A start that waited for the budget needs a credit again`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
         core.reply(.tokenFound)
         core.reply(.send)
         core.sendWithoutBudget()
         core.reply(.send)
-        core.elapse(30_010)
+        core.elapseBudgetPause()
         let otherPush = core.sendPush()
         #expect(otherPush.map { core.delivery.view($0).name } == "b.u2")
-        #expect(core.sendPush() == nil, "b's push is on its way, and one is all that may be")
+        #expect(core.sendPush() == nil, "b's push has the only credit")
         if let otherPush { core.respond(otherPush, .accepted, isRetryPermitted: true) }
-        #expect(core.outstandingCalls == ["admit c.u2"], "which has waited longer")
+        #expect(
+            core.outstandingCalls == ["admit c.u2"],
+            "c gets the credit, because it has waited longer than the start"
+        )
         #expect(core.sendPush() == nil)
         core.reply(.unchanged)
         core.reply(.send)
         let start = core.sendPush()
         #expect(start.map { core.delivery.view($0).name } == "s1")
         core.receive(.update(3, of: "d"))
-        #expect(core.outstandingCalls == [], "it is counted now")
+        #expect(core.outstandingCalls == [], "the start has the only credit")
         if let start { core.respond(start, .accepted, isRetryPermitted: true) }
         #expect(core.outstandingCalls == ["admit d.u3"])
     }
 
-    @Test func `A start that waited for its place expires`() {
+    @Test func `A start that must wait for a credit again expires`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
         core.reply(.tokenFound)
@@ -124,9 +127,9 @@ import Testing
         core.sendWithoutBudget()
         core.reply(.send)
         let otherPush = core.sendPush()
-        core.elapse(30_010)
+        core.elapseBudgetPause()
         core.elapse(31_000)
-        #expect(core.outcomes == [], "it is looked at when its turn comes")
+        #expect(core.outcomes == [], "the start is checked only when its turn comes")
         if let otherPush { core.respond(otherPush, .accepted, isRetryPermitted: true) }
         #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
         core.receive(.update(3, of: "d"))
@@ -141,7 +144,10 @@ import Testing
         permission.noteSentPush(now: moment(5_000))
         #expect(permission.permitsRetry(isWithinBudget: true, now: moment(5_000)))
         #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(5_999)))
-        #expect(permission.permitsRetry(isWithinBudget: false, now: moment(6_000)), "one to see whether APNs is back")
+        #expect(
+            permission.permitsRetry(isWithinBudget: false, now: moment(6_000)),
+            "after a second without pushes, one retry may show whether APNs is back"
+        )
         permission.noteSentPush(now: moment(6_000))
         for _ in 0..<9 { permission.noteResponse(.accepted) }
         permission.noteResponse(.tokenDead)
@@ -162,11 +168,11 @@ import Testing
     @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.makeCore()
         var pool = OutagePool()
-        let activities = pool.feedStates(60, to: core, responses: .accepted, refusingEachOf: 3)
+        let activityCount = pool.feedStates(60, to: core, responses: .accepted, refusingEachOf: 3)
         pool.passTime(5_000, with: core, responses: .accepted)
-        #expect(core.counters[.accepted] == UInt64(activities))
-        #expect(pool.sentPushes > activities * 4 / 3)
-        #expect(pool.sentPushes < activities * 2)
+        #expect(core.counters[.accepted] == UInt64(activityCount))
+        #expect(pool.sentPushCount > activityCount * 4 / 3)
+        #expect(pool.sentPushCount < activityCount * 2)
     }
 
     /// APNs responds with 503 to everything for two minutes, while each second 50 activities get a state. Then APNs
@@ -174,15 +180,15 @@ import Testing
     @Test func `An outage causes few retries, and loses nothing`() {
         let core = OutagePool.makeCore()
         var pool = OutagePool()
-        let activities = pool.feedStates(120, to: core, responses: .retryLater)
-        #expect(pool.firstAttempts == activities)
-        #expect(pool.sentPushes <= activities * 110 / 100 + OutagePool.savedRetriesMax)
-        #expect(pool.sentPushes > activities, "some are sent again")
+        let activityCount = pool.feedStates(120, to: core, responses: .retryLater)
+        #expect(pool.firstAttemptCount == activityCount)
+        #expect(pool.sentPushCount <= activityCount * 110 / 100 + OutagePool.savedRetriesMax)
+        #expect(pool.sentPushCount > activityCount, "some are sent again")
         // The pool first sends ten pushes as probes, one a second. Then it sends the other pushes as their
         // waits end.
         pool.passTime(60_000, with: core, responses: .accepted)
-        #expect(core.counters[.accepted] == UInt64(activities))
-        #expect(core.outcomes.count == activities)
+        #expect(core.counters[.accepted] == UInt64(activityCount))
+        #expect(core.outcomes.count == activityCount)
     }
 }
 
@@ -191,8 +197,8 @@ import Testing
 private struct OutagePool {
     static let savedRetriesMax = 100
 
-    var firstAttempts = 0
-    var sentPushes = 0
+    var firstAttemptCount = 0
+    var sentPushCount = 0
     private var budgetHundredths = savedRetriesMax * 100
     private var permission = RetryPermission()
 
@@ -215,14 +221,14 @@ private struct OutagePool {
         _ seconds: Int,
         to core: CoreHarness,
         responses: PushResult.Disposition,
-        refusingEachOf refused: Int = .max
+        refusingEachOf interval: Int = .max
     ) -> Int {
         let activitiesPerSecond = 50
         for second in 0..<seconds {
             for number in 0..<activitiesPerSecond {
                 core.receive(.update(Int64(second), of: "x\(second * activitiesPerSecond + number)"))
             }
-            passTime(1_000, with: core, responses: responses, refusingEachOf: refused)
+            passTime(1_000, with: core, responses: responses, refusingEachOf: interval)
         }
         return seconds * activitiesPerSecond
     }
@@ -232,19 +238,19 @@ private struct OutagePool {
         _ milliseconds: Int64,
         with core: CoreHarness,
         responses: PushResult.Disposition,
-        refusingEachOf refused: Int = .max
+        refusingEachOf interval: Int = .max
     ) {
         for _ in 0..<(milliseconds / 100) {
             core.elapse(100)
             while core.hasAdmissionCall { core.reply(.send) }
             while let record = core.sendPush(permitsRetry: permitsRetry(core.now)) {
-                sentPushes += 1
+                sentPushCount += 1
                 let isRetry = core.delivery.view(record).isRetry
-                if !isRetry { firstAttempts += 1 }
+                if !isRetry { firstAttemptCount += 1 }
                 budgetHundredths =
                     isRetry ? max(0, budgetHundredths - 100) : min(budgetHundredths + 10, Self.savedRetriesMax * 100)
                 permission.noteSentPush(now: core.now)
-                let disposition = sentPushes % refused == 0 ? PushResult.Disposition.retryNow : responses
+                let disposition = sentPushCount % interval == 0 ? PushResult.Disposition.retryNow : responses
                 permission.noteResponse(disposition)
                 core.respond(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }
@@ -281,6 +287,9 @@ extension CoreHarness {
         )
         elapse(0)
     }
+
+    /// Lets the pause of a push without budget pass. Jitter makes it 15 to 30 s long.
+    fileprivate func elapseBudgetPause() { elapse(30_010) }
 
     /// Sends the next push with an empty retry budget. APNs responds with 503.
     fileprivate func sendWithoutBudget() {

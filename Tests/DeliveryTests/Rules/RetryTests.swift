@@ -11,8 +11,8 @@ import Testing
         core.reply(.send, number: CoreHarness.startSeconds + 5)
         let firstPush = try #require(core.push())
         core.respond(.retryNow, connection: 3)
-        #expect(core.push() == nil, "not without a back-off")
-        core.elapse(200 + 8)
+        #expect(core.push() == nil, "the retry waits for its back-off")
+        core.elapse(200 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == [], "Redis is not asked again")
         let secondPush = try #require(core.push())
         #expect(secondPush.body == firstPush.body)
@@ -31,14 +31,14 @@ import Testing
         core.receive(.update(1))
         core.admitAndRespond(disposition)
         #expect(core.outcomes == [])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u1"])
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
     }
 
-    @Test func `The back-off is random below a limit that doubles`() {
+    @Test func `The first back-off is random, and at most 400 ms`() {
         var pausesMilliseconds: Set<Int64> = []
         for seed in 1...20 {
             let core = CoreHarness(seed: UInt64(seed))
@@ -52,13 +52,13 @@ import Testing
                 core.elapse(8)
                 pauseMilliseconds += 8
             }
-            #expect(pauseMilliseconds <= 400 + 8)
+            #expect(pauseMilliseconds <= 400 + PaceTests.timerPrecisionMilliseconds)
             pausesMilliseconds.insert(pauseMilliseconds)
         }
         #expect(pausesMilliseconds.count > 5)
     }
 
-    @Test func `Waits grow to minutes`() {
+    @Test func `The waits before retries grow up to five minutes`() {
         let core = CoreHarness { $0.policies[0].expiration.updateSeconds = 43_200 }
         core.receive(.update(1))
         for fault in 1...14 {
@@ -73,7 +73,7 @@ import Testing
     }
 
     /// A newer state does not repair the service, so the waits continue to grow.
-    @Test func `Waits grow over the states of an activity`() {
+    @Test func `A newer state does not make the waits of its activity short again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for fault in 1...14 {
@@ -81,7 +81,7 @@ import Testing
             core.push()
             if fault < 14 { core.receive(.update(Int64(fault + 1))) }
             core.respond(.retryLater)
-            if fault < 14 { core.elapse(1_010) }
+            if fault < 14 { core.elapseSpacing() }
         }
         core.elapse(149_900)
         #expect(core.outstandingCalls == [])
@@ -98,13 +98,13 @@ import Testing
         }
         core.admitAndRespond()
         core.receive(.update(20))
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond(.retryLater)
         core.elapse(1_000)
         #expect(core.outstandingCalls == ["admit u20"])
     }
 
-    @Test func `A newer state does not wait for the service`() {
+    @Test func `A newer state does not wait for the retry of an older one`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...8 {
@@ -121,7 +121,7 @@ import Testing
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .throttled, .ambiguous])
     func `Faults of the service use up no attempts`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.retryMillisecondsMax = 1_000 }
-        core.receive(.update(1, beside: #""expiration":1790009999,"#))
+        core.receive(.update(1, beside: ExpirationTests.farExpiration))
         for _ in 0..<400 {
             if !core.outstandingCalls.isEmpty { core.reply(.send) }
             core.push()
@@ -134,10 +134,10 @@ import Testing
         core.push()
         core.respond(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.results.first?.attempts == 255, "as far as they are counted")
+        #expect(core.results.first?.attempts == 255, "the count stops at its maximum")
     }
 
-    @Test func `A pause is never longer than its limit, whose half may be a fraction`() {
+    @Test func `A pause is never longer than its limit, even if the limit is an odd number`() {
         let core = CoreHarness {
             ($0.retryBaseMilliseconds, $0.retryMillisecondsMax) = (3, 3)
             $0.deferredDelayMilliseconds = 1
@@ -166,7 +166,7 @@ import Testing
             if second < 600 { #expect(core.outcomes == []) }
         }
         core.elapse(300_000)
-        #expect(core.outcomes == ["u1 expired"], "the policy's expiration of an update")
+        #expect(core.outcomes == ["u1 expired"], "by default an update expires after 600 s")
         #expect(core.results.first?.status == 500)
         #expect(core.results.first?.reason == "InternalServerError")
         #expect(core.settlements == ["u1 notShown"])
@@ -179,7 +179,7 @@ import Testing
             core.admitAndRespond(.retryLater)
             core.elapse(300_100)
         }
-        #expect(core.outstandingCalls == ["admit e1"], "for nearly four hours")
+        #expect(core.outstandingCalls == ["admit e1"], "the end has waited for nearly four hours")
         core.admitAndRespond()
         #expect(core.outcomes == ["e1 accepted"])
     }
@@ -194,7 +194,7 @@ import Testing
         core.push()
         core.respond(disposition, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         #expect(core.outcomes == [] && core.invalidations.isEmpty && core.settlements == [])
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
     }
@@ -215,7 +215,11 @@ import Testing
         (PushResult.Disposition.rejected, UInt16(400), "noReason"), (.rejected, 0, "malformedPush"),
         (.topicSuspect, 400, "noReason"),
     ])
-    func `A failed command has a reason`(disposition: PushResult.Disposition, status: UInt16, reason: String) {
+    func `A failed command has a reason even if APNs gives none`(
+        disposition: PushResult.Disposition,
+        status: UInt16,
+        reason: String
+    ) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -226,18 +230,21 @@ import Testing
     }
 
     @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retryNow, "notProcessed")])
-    func `The result of an expired command gives its reason`(disposition: PushResult.Disposition, reason: String) {
+    func `The result of an expired command says why its push failed`(
+        disposition: PushResult.Disposition,
+        reason: String
+    ) {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds),"#))
         core.admitAndRespond(disposition)
         core.elapse(1_010)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.results.first?.reason == reason)
-        let wasSent = core.results.first?.timesMilliseconds[3] ?? 0 >= 0
-        #expect(wasSent == (disposition == .ambiguous), "what never left was never sent")
+        let wasSent = core.results.first?.sentAtMilliseconds ?? 0 >= 0
+        #expect(wasSent == (disposition == .ambiguous), "a push that APNs never processed has no time of sending")
     }
 
-    @Test func `The result does not show an admission after a response`() throws {
+    @Test func `The result has the times of the last push, and no later admission`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.elapse(20)
@@ -246,11 +253,11 @@ import Testing
         core.push()
         core.elapse(20)
         core.respond(.retryLater, status: 503)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.superseded)
-        let timesMilliseconds = try #require(core.results.first).timesMilliseconds
-        #expect(timesMilliseconds[2] == CoreHarness.startSeconds * 1_000 + 20)
-        #expect(timesMilliseconds[4] == CoreHarness.startSeconds * 1_000 + 60)
+        let result = try #require(core.results.first)
+        #expect(result.admittedAtMilliseconds == CoreHarness.startSeconds * 1_000 + 20)
+        #expect(result.responseAtMilliseconds == CoreHarness.startSeconds * 1_000 + 60)
     }
 
     @Test func `A push that APNs refuses permanently fails`() {
@@ -265,7 +272,7 @@ import Testing
         #expect(core.invalidations.isEmpty)
     }
 
-    @Test func `A reason is cut to the available length`() {
+    @Test func `A reason that is longer than 64 bytes is cut`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -297,7 +304,7 @@ import Testing
         let firstPush = core.push()
         core.respond(disposition)
         core.elapse(408)
-        #expect(core.outstandingCalls == ["admit s1"], "the address and the draw it has")
+        #expect(core.outstandingCalls == ["admit s1"], "the start keeps its token and its draw")
         core.elapse(60_000)
         core.reply(.send)
         let secondPush = core.push()
@@ -331,7 +338,7 @@ import Testing
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.settlements == ["u1 notShown"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.push() == nil)
         #expect(core.outstandingCalls == ["admit u2"])
     }
@@ -345,7 +352,7 @@ import Testing
         core.receive(.update(2))
         core.respond(disposition)
         #expect(core.outcomes == ["u1 superseded"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
@@ -355,7 +362,7 @@ import Testing
         core.admitAndRespond(.retryLater)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
@@ -364,10 +371,10 @@ import Testing
         core.receive(.end(1))
         core.admitAndRespond(.retryLater)
         core.receive(.update(2))
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit e1"])
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.reply(.ended)
         #expect(core.outcomes == ["e1 accepted", "u2 ended"])
     }

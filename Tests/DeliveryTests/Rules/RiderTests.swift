@@ -7,7 +7,7 @@ import Testing
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
-    @Test func `The alert of the held command is taken over`() throws {
+    @Test func `A newer state takes over the alert of the held command`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == false)
@@ -23,7 +23,7 @@ import Testing
         #expect(core.outcomes == ["u2 accepted"])
     }
 
-    @Test func `A held alert that does not fit still has an outcome`() throws {
+    @Test func `A held alert that does not fit is reported in the newer state's result`() throws {
         let core = CoreHarness()
         let filler = String(repeating: "x", count: 3_990)
         core.receive(.update(2, beside: #""payload":{"x":"\#(filler)"},"#))
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: ["", "{}", "not a command", .update(1)])
-    func `A held command that turns out to have no alert stops nothing`(held: String) throws {
+    func `If the held command has no alert, the newer state is admitted without one`(held: String) throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
@@ -47,7 +47,7 @@ import Testing
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
     }
 
-    @Test func `A script that names a held alert twice is not asked forever`() {
+    @Test func `If Redis offers a held alert twice, the newer state fails`() {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
@@ -55,7 +55,7 @@ import Testing
         #expect(core.outcomes == ["u2 failed"])
     }
 
-    @Test func `An alert that was taken over rides on like any other`() throws {
+    @Test func `An alert that was taken over moves to the next newer state`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
@@ -106,7 +106,7 @@ import Testing
         #expect(core.outcomes == [])
         core.elapse(4_000)
         core.receive(.update(2))
-        #expect(core.outstandingCalls == ["admit u2"], "it does not wait until the rider's time is over")
+        #expect(core.outstandingCalls == ["admit u2"], "u2 is admitted before the rider's time is over")
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
         core.respond(.accepted)
@@ -142,7 +142,7 @@ import Testing
         #expect(core.outcomes.last == "u2 superseded")
     }
 
-    @Test func `A superseded alert rides at once on a waiting state`() {
+    @Test func `A waiting state carries a superseded alert at once`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
@@ -269,7 +269,7 @@ import Testing
         core.respond(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u3 accepted"])
-        #expect(core.committableOffset(core.registrationsPartition) == 0, "its next owner reads it again")
+        #expect(core.committableOffset(core.registrationsPartition) == 0, "the next owner reads the registration again")
     }
 
     /// The partition is revoked and assigned again. Before that, u4 carries the alert of u3, and APNs limits the push
@@ -284,7 +284,7 @@ import Testing
         core.receive(.alert(3), .update(4), .update(5), partition: reassignedPartition)
         core.acknowledgeSettlements()
         #expect(core.outcomes == ["u4 superseded", "u4 superseded"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
@@ -299,7 +299,7 @@ import Testing
         core.receive(.alert(2), .update(4))
         core.admitAndRespond(.throttled)
         core.acknowledgeSettlements()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outcomes.first == "u2 superseded")
         #expect(!core.settlements.contains("u2 notShown"))
         core.admitAndRespond()
@@ -309,14 +309,14 @@ import Testing
     /// The command u2 superseded u1 while u1 waited for a stream. Then the partition of u2 is revoked, and
     /// the core drops u2. Now u1 must wait for a token like any other command, and must not settle as
     /// superseded.
-    @Test func `A rider that is sent by itself again is held like any other`() {
+    @Test func `A rider that is sent by itself again is held like any other command`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(1))
         core.reply(.send)
         core.receive(.update(2))
         core.elapse(1_000)
-        #expect(core.push() == nil, "u2 could go at once")
+        #expect(core.push() == nil, "the newer u2 can be sent at once, so u1 is not sent")
         #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.wait, number: 500)
         core.beginRevoking(core.commandsPartition)

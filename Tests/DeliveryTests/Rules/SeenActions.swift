@@ -25,6 +25,9 @@ struct SeenResult {
     /// The times of the command's Kafka record, its receipt, its admission, its last push and the response, in UNIX
     /// milliseconds; -1 for a time that is not known.
     var timesMilliseconds: [Int64]
+    var admittedAtMilliseconds: Int64 { timesMilliseconds[2] }
+    var sentAtMilliseconds: Int64 { timesMilliseconds[3] }
+    var responseAtMilliseconds: Int64 { timesMilliseconds[4] }
 
     init(_ view: RecordView) {
         command = text(view.commandIdentifier)

@@ -17,11 +17,11 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `An offset is settled when its result and its settlement are acknowledged`(resultIsFirst: Bool) {
+    func `An offset is settled when its result and its settlement are acknowledged`(isResultFirst: Bool) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond()
-        if resultIsFirst { core.acknowledgeOutgoingRecords() } else { core.acknowledgeSettlements() }
+        if isResultFirst { core.acknowledgeOutgoingRecords() } else { core.acknowledgeSettlements() }
         #expect(core.committableOffset == 0)
         #expect(core.inProgressRecordCount == 1)
         core.acknowledgeAll()
@@ -51,7 +51,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeSettlements()
         core.report(.failed, on: .result)
-        #expect(core.outgoingRecords.isEmpty, "not at once: it is likely to fail again")
+        #expect(core.outgoingRecords.isEmpty, "the core waits, because the result would probably fail again")
         #expect(core.nextDueMilliseconds != nil)
         core.elapse(250)
         #expect(core.outcomes == ["u1 accepted", "u1 accepted"])
@@ -62,7 +62,7 @@ import Testing
 
     /// While the producer is full, the lane takes no outgoing records. The next delivery report wakes the lane, so
     /// the core needs no timer.
-    @Test func `A pause of outgoing records that has ended is not due again while the producer is full`() {
+    @Test func `The end of a pause of outgoing records is not due again while the producer is full`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.unchanged)
@@ -86,7 +86,7 @@ import Testing
         #expect(core.outcomes.suffix(3) == ["u1 superseded", "u2 superseded", "u3 unchanged"])
     }
 
-    @Test func `A result over the broker's limit does not hold the partition forever`() {
+    @Test func `A result that is too large for Kafka does not keep its offset from settling`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.unchanged)
@@ -118,7 +118,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `After a temporary refusal Redis is not asked for a while`() {
+    @Test func `After a temporary refusal Redis gets no call for 100 ms`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.loseRedis(isBusy: true)
@@ -134,7 +134,7 @@ import Testing
 
     /// While the lane has no connection to Redis, it takes no calls from the core. The next connection wakes the lane.
     /// So the core needs no timer for a pause of calls that has ended.
-    @Test func `A pause of calls that has ended is not due again while Redis is away`() {
+    @Test func `The end of a pause of calls is not due again while Redis is away`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"))
         core.failOldestCallForUnknownReason()
@@ -149,7 +149,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit b.u1", "admit u1"])
     }
 
-    @Test func `A call that cannot be made now does not delay the others`() {
+    @Test func `A postponed call does not delay other calls`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.receive(.update(1, of: "b"))
@@ -159,6 +159,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit b.u1", "registerToken a"])
     }
 
+    /// - Parameter step: the call that Redis refuses: 0 is the one for the token, 1 the admission, 2 the hold.
     @Test(arguments: [0, 1, 2])
     func `A command that Redis refuses permanently fails with the reason`(step: Int) {
         let core = CoreHarness()
@@ -188,7 +189,7 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
-    @Test func `A refused settlement does not hold the partition`() {
+    @Test func `A settlement that Redis refuses does not keep its offset from settling`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond()
@@ -197,7 +198,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A refused registration does not hold the partition`() {
+    @Test func `A registration that Redis refuses does not keep its offset from settling`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.refuseOldestCall("NOPERM")
@@ -226,7 +227,7 @@ import Testing
         #expect(StoreTicket(tag: 0xFF << 48) == nil)
     }
 
-    @Test func `An outgoing record is known by its number`() {
+    @Test func `The number of an outgoing record identifies it`() {
         for kind in [OutgoingRecord.Kind.result, .invalidation, .deadLetter, .endWithoutResult] {
             let outgoingRecord = OutgoingRecord(kind: kind, record: 0xFEDC_BA98)
             #expect(OutgoingRecord(tag: outgoingRecord.tag) == outgoingRecord)

@@ -39,10 +39,10 @@ import Testing
     @Test func `A timestamp is raised for one activity only`() throws {
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(1, of: "c"))
-        let a = try Self.push(core)
-        let b = try Self.push(core, number: Self.firstTimestamp + 76)
-        #expect(b.body == Self.body(1, timestamp: Self.firstTimestamp + 76))
-        #expect(Self.presentBody(a, core) == Self.body(1), "APNs may be reading it")
+        let pushOfA = try Self.push(core)
+        let pushOfB = try Self.push(core, number: Self.firstTimestamp + 76)
+        #expect(pushOfB.body == Self.body(1, timestamp: Self.firstTimestamp + 76))
+        #expect(Self.presentBody(pushOfA, core) == Self.body(1), "the connection may be reading these bytes")
         #expect(try Self.push(core).body == Self.body(1))
         core.receive(.update(1, of: "d"))
         #expect(try Self.push(core).body == Self.body(1))
@@ -54,35 +54,35 @@ import Testing
             core.receive(CommandText.update(1, of: activity, alert: true))
             core.reply(.send)
         }
-        let a = try #require(core.push())
+        let pushOfA = try #require(core.push())
         core.elapse(302_000)
         #expect(try #require(core.push()).body == Self.body(1))
-        #expect(Self.presentBody(a, core) == a.body, "APNs may be reading it")
-        #expect(a.body.contains("alert"))
+        #expect(Self.presentBody(pushOfA, core) == pushOfA.body, "the connection may be reading these bytes")
+        #expect(pushOfA.body.contains("alert"))
     }
 
-    @Test func `A body that one activity no longer needs stays for another`() throws {
+    @Test func `A shared body stays while another activity needs it`() throws {
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"))
         _ = try Self.push(core)
-        let b = try Self.push(core)
+        let pushOfB = try Self.push(core)
         core.respond(.accepted)
         core.acknowledgeAll()
         // The bodies of u2 and u3 are as long as the body of u1, so they could get its place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))
-        #expect(Self.presentBody(b, core) == Self.body(1))
+        #expect(Self.presentBody(pushOfB, core) == Self.body(1))
     }
 
     @Test func `A carried alert is added to one activity only`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2), .update(2, of: "b"))
-        let a = try Self.push(core)
-        let b = try Self.push(core)
-        #expect(a.body.contains("alert"))
-        #expect(b.body == Self.body(2))
+        let pushOfA = try Self.push(core)
+        let pushOfB = try Self.push(core)
+        #expect(pushOfA.body.contains("alert"))
+        #expect(pushOfB.body == Self.body(2))
     }
 
-    @Test func `Bodies with different custom keys are different`() throws {
+    @Test func `Bodies with different payloads are stored separately, and equal ones once`() throws {
         let core = CoreHarness()
         core.receive(
             .update(1, of: "a", beside: #""payload":{"x":1},"#),

@@ -38,12 +38,12 @@ import Testing
         #expect(core.outstandingCalls == ["admit e3"])
     }
 
-    @Test func `The next life starts`() {
+    @Test func `A start after the end begins the next life`() {
         let core = CoreHarness()
         core.receive(.start(1), .end(3), .start(4))
         #expect(core.outcomes == ["s1 superseded"])
         core.admitAndRespond()
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["takeStartToken s4"])
     }
 
@@ -94,7 +94,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements == ["s1 notShown", "s1 refunded", "s1 notShown (device)"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit e3"])
     }
 
@@ -119,7 +119,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit e3"])
     }
 
-    @Test func `A start that was sent is ended`() {
+    @Test func `An end that comes after its start was sent follows the start`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -128,7 +128,7 @@ import Testing
         core.receive(.end(3))
         core.respond(.accepted)
         #expect(core.outcomes == ["s1 accepted"])
-        core.elapse(1_010)
+        core.elapseSpacing()
         #expect(core.outstandingCalls == ["admit e3"])
     }
 }

@@ -11,7 +11,7 @@ import Testing
         let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
         core.receive(.update(1, of: "b"))
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1"])
         core.receive(.start(1))
@@ -21,26 +21,28 @@ import Testing
         return (core, claim)
     }
 
-    private func expectHandover(_ core: CoreHarness, claim: UInt64) throws {
+    /// Expects that the start was deferred with its claim, and that nothing of the partition is left in the core.
+    private func expectDeferralToNextOwner(_ core: CoreHarness, claim: UInt64) throws {
         let deferredCommand = try #require(core.deferrals.last)
         #expect(deferredCommand.command == "s1" && deferredCommand.deferral.claim == claim)
         core.acknowledgeAll()
         #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 2 && core.outcomes == [])
     }
 
-    @Test func `A ready start is left to the next owner`() throws {
+    @Test func `A start that waits for a stream is left to the next owner`() throws {
         let (core, claim) = try makeCore()
         core.beginRevoking(core.commandsPartition)
         core.elapseInSteps(1_100)
-        try expectHandover(core, claim: claim)
+        try expectDeferralToNextOwner(core, claim: claim)
     }
 
-    @Test(arguments: [false, true]) func `A refused start is left to the next owner`(isRevokedFirst: Bool) throws {
+    @Test(arguments: [false, true]) func `A start that got a 503 is left to the next owner`(isRevokedFirst: Bool) throws
+    {
         let (core, claim) = try makeCore()
         core.push()
         if isRevokedFirst { core.beginRevoking(core.commandsPartition) }
         core.respond(.retryLater, status: 503)
         if !isRevokedFirst { core.beginRevoking(core.commandsPartition) }
-        try expectHandover(core, claim: claim)
+        try expectDeferralToNextOwner(core, claim: claim)
     }
 }

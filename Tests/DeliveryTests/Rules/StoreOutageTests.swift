@@ -18,36 +18,37 @@ import Testing
         #expect(core.results.count == 4)
     }
 
-    @Test func `A call that one server of a cluster cannot take leaves its room to others`() {
+    @Test func `A postponed call to one server of a cluster leaves its credit to other commands`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.register(CommandText.registration(of: "z"))
         core.loseRedis(isBusy: true)
         core.receive(.update(1), .update(1, of: "b"))
         for _ in 0..<2 { core.delivery.storeCallPostponed(now: core.now) }
         core.elapse(100)
-        #expect(core.outstandingCalls == ["registerToken z", "admit b.u1"], "the other's server is there")
+        #expect(core.outstandingCalls == ["registerToken z", "admit b.u1"], "the server of b responds")
         core.reply(.registered)
         core.admitAndRespond()
         core.receive(.update(2))
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
         #expect(
             core.outstandingCalls == ["admit u2"] && core.outcomes.contains("u1 superseded"),
-            "it asks again after a while"
+            "the core makes the call again after a while"
         )
     }
 
     /// One server of a cluster may be full for hours. The calls to this server wait, and do not take the room of calls
     /// to other servers.
-    @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
-        isExplained: Bool
+    @Test(arguments: [false, true])
+    func `A call that one server temporarily refuses leaves its credit to other commands`(
+        isServerBusy: Bool
     ) {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1), .update(1, of: "b"))
-        if isExplained { core.loseRedis(isBusy: true) } else { core.failOldestCallForUnknownReason() }
+        if isServerBusy { core.loseRedis(isBusy: true) } else { core.failOldestCallForUnknownReason() }
         core.elapse(100)
         #expect(core.outstandingCalls == ["admit b.u1"])
         core.admitAndRespond()
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)
-        #expect(core.outstandingCalls == ["admit u1"], "it asks again after a while")
+        #expect(core.outstandingCalls == ["admit u1"], "the core makes the call again after a while")
     }
 }

@@ -14,7 +14,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.noToken)
         #expect(core.outstandingCalls == ["hold u1"])
-        #expect(core.outcomes == [], "not before it is stored")
+        #expect(core.outcomes == [], "there is no result before Redis holds the command")
         core.reply(.held)
         #expect(core.outcomes == ["u1 held"])
         #expect(core.settlements == [])
@@ -39,7 +39,10 @@ import Testing
     }
 
     @Test(arguments: [(StoreVerdict.superseded, "superseded"), (.duplicate, "duplicate")])
-    func `Another worker may be faster than the hold`(verdict: StoreVerdict, outcome: String) {
+    func `If another worker settles the version before the hold, the command gets Redis' verdict`(
+        verdict: StoreVerdict,
+        outcome: String
+    ) {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -47,7 +50,7 @@ import Testing
         #expect(core.outcomes == ["u1 \(outcome)"])
     }
 
-    @Test func `A token that registers before the hold is used`() {
+    @Test func `If a token registers before the hold, the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -57,7 +60,7 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func `A push-to-start token that registers before the hold is looked up again`() {
+    @Test func `If a push-to-start token registers before the hold, the core asks for it again`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
@@ -65,7 +68,7 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken s1"])
     }
 
-    @Test func `A reply that does not fit the hold fails the command`() {
+    @Test func `A verdict that no hold can get fails the command`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
@@ -130,7 +133,7 @@ import Testing
         #expect(core.outstandingCalls == ["registerToken a", "admit u3"])
         core.reply(.registered, held: .update(2))
         core.reply(.unchanged)
-        #expect(core.outstandingCalls == ["admit u2"], "what is with Redis is compared by Redis")
+        #expect(core.outstandingCalls == ["admit u2"], "Redis already has u3, so Redis compares the two versions")
     }
 
     @Test(arguments: ["{", #"{"app":"com.example.match"}"#, "\u{0}"])
@@ -143,7 +146,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A command may bring its token`() throws {
+    @Test func `A command's own token is registered with the time of its record`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: #""token":"ABCDEF0123456789","environment":"sandbox","#)
         core.receiveOne(
@@ -162,13 +165,13 @@ import Testing
 
     // MARK: - Unregistering
 
-    @Test func `A tombstone unregisters in each app`() {
+    @Test func `A tombstone unregisters its activity and its device in each app`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"])
         core.unregister(key: "a")
-        let expected: [StoreTicket.Purpose] = [
+        let expectedPurposes: [StoreTicket.Purpose] = [
             .unregisterActivity, .unregisterDevice, .unregisterActivity, .unregisterDevice,
         ]
-        #expect(core.calls.map(\.ticket.purpose) == expected)
+        #expect(core.calls.map(\.ticket.purpose) == expectedPurposes)
         #expect(core.calls.map(\.ticket.appIndex) == [0, 0, 1, 1])
         for _ in 0..<3 { core.reply(.unregistered) }
         #expect(core.committableOffset(core.registrationsPartition) == 0)
@@ -203,7 +206,9 @@ import Testing
 
     /// The record has room for one token. The retirement and the invalidation need the dead token, so the core holds
     /// the command only when both are acknowledged.
-    @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(isToldFirst: Bool)
+    @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(
+        isRetirementFirst: Bool
+    )
         throws
     {
         let core = CoreHarness()
@@ -211,13 +216,16 @@ import Testing
         core.reply(.send, number: CoreHarness.startSeconds + 9)
         core.push()
         core.respond(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
-        if isToldFirst { core.acknowledgeSettlements() } else { core.acknowledgeOutgoingRecords() }
+        if isRetirementFirst { core.acknowledgeSettlements() } else { core.acknowledgeOutgoingRecords() }
         #expect(core.outstandingCalls == [] && core.outcomes == [])
         core.acknowledgeAll()
         #expect(core.settlements == ["e1 retires"])
         #expect(core.outstandingCalls == ["hold e1"])
         let body = String(decoding: try core.oldestCallView.body, as: UTF8.self)
-        #expect(body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#), "as its own version")
+        #expect(
+            body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#),
+            "with the command's own timestamp, not the raised one"
+        )
         core.reply(.held)
         #expect(core.outcomes == ["e1 held"])
         #expect(core.results.first?.status == 410)
@@ -274,7 +282,7 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    @Test func `A retirement that Redis refuses stops nothing`() {
+    @Test func `If Redis refuses a retirement, the command is still held`() {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -296,12 +304,12 @@ import Testing
         core.respond(.tokenDead, status: 410, invalidAt: Self.startMilliseconds - milliseconds)
         #expect(core.outcomes == [] && core.settlements == [])
         #expect(core.invalidations.isEmpty)
-        core.elapse(1_010)
+        core.elapseSpacing()
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    @Test func `A token without a time of death is invalidated from now on`() throws {
+    @Test func `If APNs gives no time of death, the token is invalid from now on`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.send)
@@ -327,6 +335,7 @@ import Testing
             core.respond(.tokenSuspect, status: 400, reason: "BadDeviceToken", isTokenRefusalTrusted: false)
         }
         #expect(core.invalidations.isEmpty && core.settlements == [] && core.outcomes == [])
+        // An update expires after 600 s.
         core.elapse(601_000)
         #expect(core.outcomes.allSatisfy { $0.hasSuffix("expired") } && core.outcomes.count == 50)
         #expect(core.results.first?.reason == "BadDeviceToken")

@@ -77,7 +77,7 @@ import Testing
         coreWithAlert.receive(Self.largeUpdate(1, alert: true))
         #expect(
             try coreWithAlert.oldestCall.admission?.digest == firstCore.oldestCall.admission?.digest,
-            "without its alert"
+            "a command that is read again has lost its alert"
         )
     }
 
@@ -103,12 +103,12 @@ import Testing
         }
         core.receive(Self.largeUpdate(1))
         core.reply(.send)
-        core.elapseInSteps(11_200)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
         core.acknowledgeAll()
-        let deferral = try #require(core.deferrals.first)
-        #expect(deferral.droppedFields == "lineups" && !deferral.value.contains("lineups"))
-        core.elapseInSteps(30_000)
-        core.receive(deferral)
+        let deferredCommand = try #require(core.deferrals.first)
+        #expect(deferredCommand.droppedFields == "lineups" && !deferredCommand.value.contains("lineups"))
+        core.elapseInSteps(DeferralTests.delayMilliseconds)
+        core.receive(deferredCommand)
         core.admitAndRespond()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
@@ -137,7 +137,7 @@ import Testing
         #expect(
             core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodyWithDroppedFieldsCount == 0
         )
-        #expect(core.outstandingCalls == ["admit b.u2"], "others go on")
+        #expect(core.outstandingCalls == ["admit b.u2"], "other commands continue")
     }
 
     @Test func `The policy that the command names says what is dropped`() throws {
@@ -156,7 +156,7 @@ import Testing
 
     /// Equal states share one body in memory. A body without the fields that one policy drops must not serve
     /// another policy.
-    @Test func `A body without dropped fields belongs to its own policy alone`() throws {
+    @Test func `Only commands of one policy share a body that has lost fields`() throws {
         let payload = #""payload":{"x":"\#(String(repeating: "x", count: 3_000))"},"#
         let state = #","a":"\#(String(repeating: "a", count: 800))","b":"\#(String(repeating: "b", count: 800))""#
         let core = CoreHarness {
@@ -166,15 +166,15 @@ import Testing
                 $0.policies.append(policy)
             }
         }
-        let names = ["first", "second", "first"]
-        for (place, name) in names.enumerated() {
+        let policyNames = ["first", "second", "first"]
+        for (place, name) in policyNames.enumerated() {
             core.receive(
                 Self.update(1, of: "m\(place)", state: state)
                     .replacing(#""app":"#, with: #""policy":"\#(name)",\#(payload)"app":"#)
             )
             core.reply(.send)
         }
-        let bodies = try names.map { _ in try #require(core.push()).body }
+        let bodies = try policyNames.map { _ in try #require(core.push()).body }
         #expect(bodies.map { $0.contains(#""a":"#) } == [false, true, false])
         #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
     }
@@ -193,7 +193,7 @@ import Testing
         #expect(bodies[0] == bodies[1])
     }
 
-    @Test func `An alert is left out if a state without dropped fields has no room for it`() throws {
+    @Test func `An alert is left out if a state has no room for it even after losing fields`() throws {
         let core = Self.makeCore()
         let updateWithoutRoom = Self.update(
             2,
@@ -206,7 +206,7 @@ import Testing
         #expect(!push.body.contains("alert") && !push.body.contains("lineups"))
     }
 
-    @Test func `A state without dropped fields carries an older alert`() throws {
+    @Test func `A state that has lost fields carries an older alert`() throws {
         let core = Self.makeCore()
         core.receive(.alert(1), Self.largeUpdate(2))
         core.reply(.send)

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func `A wrong record has its trace in its result and its dead letter`() {
+    @Test func `The result and the dead letter of an invalid record have its trace`() {
         let core = CoreHarness()
         receive("{", trace: "t", core)
         core.endBatch()

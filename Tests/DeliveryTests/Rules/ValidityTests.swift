@@ -39,7 +39,9 @@ import Testing
             "unknownApp", "app: is not configured"
         ),
     ])
-    func `A fault has a result and a dead letter that names it`(record: String, error: String, detail: String) throws {
+    func `A fault of a record is named in its result and its dead letter`(record: String, error: String, detail: String)
+        throws
+    {
         let core = CoreHarness()
         core.receive(record)
         #expect(core.outcomes == ["causeway.commands/0/0 invalid"])
@@ -110,7 +112,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u1"])
     }
 
-    @Test func `The offset is settled when the result and the dead letter are acknowledged`() {
+    @Test func `An invalid record is settled when its result and its dead letter are acknowledged`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.acknowledged, on: .result)
@@ -120,7 +122,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A dead letter over the broker's limit goes without its value`() {
+    @Test func `A dead letter that is too large for Kafka is written without its value`() {
         let core = CoreHarness()
         core.receive("{")
         core.report(.tooLarge, on: .deadLetter)

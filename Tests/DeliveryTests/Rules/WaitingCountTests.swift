@@ -39,7 +39,7 @@ import Testing
         #expect(core.counters(of: 0).coalescedCommandCount == 2)
     }
 
-    @Test func `The age of the oldest record is known`() {
+    @Test func `The core knows since when its oldest unsettled record waits`() {
         let core = CoreHarness()
         #expect(core.oldestUnsettledSinceMilliseconds(core.commandsPartition) == nil)
         core.receive(.update(1))

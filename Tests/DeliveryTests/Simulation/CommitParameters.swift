@@ -10,20 +10,24 @@ struct CommitParameters {
     var keepsMetadata: Bool
     var intervalMilliseconds: Int64
     /// Whether each partition is drained and committed before it moves.
-    var areHandoversOrderly: Bool
+    var drainsPartitionsBeforeMove: Bool
 
     /// Commits without metadata, for regression seeds that were found with such commits.
     static let withoutMetadata = CommitParameters(
         keepsMetadata: false,
         intervalMilliseconds: 0,
-        areHandoversOrderly: false
+        drainsPartitionsBeforeMove: false
     )
-    static let withMetadata = CommitParameters(keepsMetadata: true, intervalMilliseconds: 0, areHandoversOrderly: true)
+    static let withMetadata = CommitParameters(
+        keepsMetadata: true,
+        intervalMilliseconds: 0,
+        drainsPartitionsBeforeMove: true
+    )
 
-    private init(keepsMetadata: Bool, intervalMilliseconds: Int64, areHandoversOrderly: Bool) {
+    private init(keepsMetadata: Bool, intervalMilliseconds: Int64, drainsPartitionsBeforeMove: Bool) {
         self.keepsMetadata = keepsMetadata
         self.intervalMilliseconds = intervalMilliseconds
-        self.areHandoversOrderly = areHandoversOrderly
+        self.drainsPartitionsBeforeMove = drainsPartitionsBeforeMove
     }
 
     /// Draws from a generator of its own. So the seeds in `SimulationTests.regressions` still repeat the histories that
@@ -32,22 +36,22 @@ struct CommitParameters {
         var separateRandom = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepsMetadata = separateRandom.chance(700)
         intervalMilliseconds = [0, 1_000][separateRandom.number(0...1)]
-        areHandoversOrderly = separateRandom.chance(500)
+        drainsPartitionsBeforeMove = separateRandom.chance(500)
     }
 }
 
-/// The invariants of handovers.
+/// The invariant of partitions that move: their records have only one result, if the run loses nothing.
 extension Simulation {
     /// Whether the run writes no result twice: no acknowledgement is lost, and no record with a result is read again.
     private var writesNoResultTwice: Bool {
-        commitParameters.keepsMetadata && commitParameters.areHandoversOrderly && parameters.crashPerMille == 0
+        commitParameters.keepsMetadata && commitParameters.drainsPartitionsBeforeMove && parameters.crashPerMille == 0
             && parameters.produceFailurePerMille == 0
             && parameters.suppliedTokenPerMille == 0
     }
 
-    func checkHandovers() {
+    func checkResultsAreWrittenOnce() {
         guard writesNoResultTwice else { return }
-        for partition in log.allPartitions where partition.topic == 0 {
+        for partition in log.allPartitions where partition.holdsCommands {
             let counts = firstResultCounts[partition, default: [:]]
             for (offset, count) in counts.sorted(by: { $0.key < $1.key }) where count > 1 {
                 let command = counting.commands[partition]?[offset] ?? "a record"

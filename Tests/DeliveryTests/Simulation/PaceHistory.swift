@@ -8,21 +8,21 @@ struct PaceHistory {
     var admissionMilliseconds: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {
-        var at: Int64
+        var atMilliseconds: Int64
         var version: Version
         var mayUseReserve: Bool
     }
 
     /// A permitted start of an activity on a device.
     struct StartDraw {
-        var at: Int64
+        var atMilliseconds: Int64
         /// The id of the start's command.
         var command: String
     }
 
     /// A `send` verdict of Redis, or a push that the core offered.
     struct TimedPush {
-        var at: Int64
+        var atMilliseconds: Int64
         var version: Version
         /// For a push: the number of the worker that offered it, among all workers of the run. For a verdict: -1.
         var worker = -1

@@ -17,8 +17,8 @@ struct SimulatedConnection {
     var streamsMax: Int
     /// Whether APNs has accepted no push of this connection yet. Such a connection takes one push at a time.
     var isCold = true
-    /// Whether GOAWAY has come. The worker sends no new pushes. APNs still responds to those up to GOAWAY's last
-    /// stream.
+    /// Whether APNs has sent GOAWAY. The worker then sends no new pushes on this connection. APNs still responds to the
+    /// pushes on streams up to the last one that GOAWAY names.
     var isDraining = false
     /// When the connection begins to take pushes, in virtual milliseconds.
     var opensAtMilliseconds: Int64

@@ -2,6 +2,10 @@ import Delivery
 
 /// The topics that workers read, and the offsets that the group has committed.
 struct SimulatedLog {
+    static let commandsTopic = 0
+    static let registrationsTopic = 1
+    static let deferredTopic = 2
+
     struct Record {
         var timestampMilliseconds: Int64
         var key: [UInt8]
@@ -11,19 +15,23 @@ struct SimulatedLog {
     }
 
     struct Partition: Hashable, Comparable {
-        /// 0: commands, 1: registrations, 2: deferred commands.
+        /// `commandsTopic`, `registrationsTopic` or `deferredTopic`.
         var topic: Int
-        var partition: Int
+        var number: Int
 
-        init(topic: Int, partition: Int) { (self.topic, self.partition) = (topic, partition) }
+        init(topic: Int, number: Int) { (self.topic, self.number) = (topic, number) }
 
         /// The partition of the commands or registrations from which the record was first read.
         init(of view: RecordView) {
-            self.init(topic: view.topic == .commands ? 0 : 1, partition: Int(view.sourcePartition))
+            let topic = view.topic == .commands ? SimulatedLog.commandsTopic : SimulatedLog.registrationsTopic
+            self.init(topic: topic, number: Int(view.sourcePartition))
         }
 
+        var holdsCommands: Bool { topic == SimulatedLog.commandsTopic }
+        var holdsDeferredCommands: Bool { topic == SimulatedLog.deferredTopic }
+
         static func < (left: Self, right: Self) -> Bool {
-            (left.topic, left.partition) < (right.topic, right.partition)
+            (left.topic, left.number) < (right.topic, right.number)
         }
     }
 
@@ -39,7 +47,7 @@ struct SimulatedLog {
     init(partitionCount: Int, topicCount: Int) {
         self.partitionCount = partitionCount
         for topic in 0..<topicCount {
-            for partition in 0..<partitionCount { records[Partition(topic: topic, partition: partition)] = [] }
+            for number in 0..<partitionCount { records[Partition(topic: topic, number: number)] = [] }
         }
     }
 
@@ -47,7 +55,7 @@ struct SimulatedLog {
 
     mutating func append(topic: Int, key: String, value: String?, at milliseconds: Int64) -> (Partition, Int64) {
         let hash = key.utf8.reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
-        let partition = Partition(topic: topic, partition: hash % partitionCount)
+        let partition = Partition(topic: topic, number: hash % partitionCount)
         let record = Record(
             timestampMilliseconds: milliseconds,
             key: Array(key.utf8),
@@ -60,7 +68,7 @@ struct SimulatedLog {
     /// Appends a deferred command to the partition with the number of its source partition. So one worker gets all
     /// commands of an activity.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Partition, Int64) {
-        let partition = Partition(topic: 2, partition: Int(deferral.partition))
+        let partition = Partition(topic: Self.deferredTopic, number: Int(deferral.partition))
         records[partition, default: []]
             .append(
                 Record(timestampMilliseconds: 0, key: [], value: value, deferral: (deferral, dueMilliseconds))

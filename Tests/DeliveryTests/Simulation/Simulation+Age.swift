@@ -17,7 +17,7 @@ extension Simulation {
     /// ends near the activity's age of eight hours.
     func chooseLongGap(birth: Int64, time: Int64) -> Int64 {
         let ageLimitMilliseconds = birth + Self.ageMillisecondsMax
-        let last = birth + Self.longLifeMilliseconds
+        let endMilliseconds = birth + Self.longLifeMilliseconds
         let gap =
             switch random.number(0...9) {
             case 0...5: Int64(random.number(0...parameters.commandGapMillisecondsMax))
@@ -25,7 +25,7 @@ extension Simulation {
                 ageLimitMilliseconds - time + Int64(random.number(-10_000...10_000))
             default: Int64(random.number(0...5 * 3_600_000))
             }
-        return min(gap, max(0, last - time))
+        return min(gap, max(0, endMilliseconds - time))
     }
 
     /// Records Redis' verdict on a call, and checks that Redis respects the eight hours. For the beginning of these
@@ -36,9 +36,9 @@ extension Simulation {
         _ reply: StoreReply<[UInt8]>,
         of activity: String
     ) {
-        let isOfActivity =
+        let concernsActivity =
             call.ticket.purpose == .admit || call.ticket.purpose == .registerToken && view.attributesType.isEmpty
-        guard isOfActivity, !wasRedisWiped else { return }
+        guard concernsActivity, !wasRedisWiped else { return }
         if view.isStart, call.ticket.purpose == .admit {
             if reply.verdict == .send, !activitiesWithPermittedStart.contains(activity) {
                 firstKnownAtMilliseconds[activity] = now

@@ -20,8 +20,9 @@ struct SimulatedAudiences {
     /// Whether the latest entry of the member is a join. If several entries have the latest time, the last to arrive
     /// counts.
     func isMember(_ member: String, of audience: AudienceDigest) -> Bool {
-        guard let all = entries[audience]?[member], let latest = all.map(\.atMilliseconds).max() else { return false }
-        return all.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
+        guard let memberEntries = entries[audience]?[member], let latest = memberEntries.map(\.atMilliseconds).max()
+        else { return false }
+        return memberEntries.last { $0.atMilliseconds == latest }.map { !$0.isLeaving } ?? false
     }
 }
 
@@ -56,7 +57,12 @@ extension Simulation {
                 {"app":"\(Simulation.app)","audience":"\(audience)","id":"\(audience)#\(number)",\
                 "aps":{"event":"update","timestamp":\(at / 1_000),"content-state":{"content":\(number)}}}
                 """
-            scheduledEvents.append((at, { [self] in _ = log.append(topic: 0, key: audience, value: value, at: at) }))
+            scheduledEvents.append(
+                (
+                    at,
+                    { [self] in _ = log.append(topic: SimulatedLog.commandsTopic, key: audience, value: value, at: at) }
+                )
+            )
         }
     }
 
@@ -111,7 +117,10 @@ extension Simulation {
             if worker.delivery.isPartitionRevoked(record), random.chance(500) {
                 ending = .withdrawn
             } else if random.chance(500) {
-                let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.sourcePartition))
+                let partition = SimulatedLog.Partition(
+                    topic: SimulatedLog.commandsTopic,
+                    number: Int(view.sourcePartition)
+                )
                 acknowledgedOffsets[partition, default: []].insert(view.sourceOffset)
                 ending = .fannedOut
             } else {
@@ -136,20 +145,22 @@ extension Simulation {
     /// the activity's last registration, these must also be the audiences that this registration names.
     func checkAudiences() {
         guard parameters.audienceCount > 0, !wasRedisWiped else { return }
-        let all = (0..<parameters.audienceCount).map { Self.digest("m\($0)") }
+        let allAudiences = (0..<parameters.audienceCount).map { Self.digest("m\($0)") }
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let key = StoreModel.key(
                 StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
             )
-            guard let state = store.activities[key] else { continue }
-            if !state.audiences.formerDigests.isEmpty {
+            guard let storedActivity = store.activities[key] else { continue }
+            if !storedActivity.audiences.formerDigests.isEmpty {
                 violations.append("\(activity): audiences that it left were never told")
             }
-            let memberships = Set(all.filter { audiences.isMember(activity, of: $0) }.map(\.value))
-            if memberships != Set(state.audiences.currentDigests) {
-                violations.append("\(activity): \(memberships) have it, it is in \(state.audiences.currentDigests)")
+            let memberships = Set(allAudiences.filter { audiences.isMember(activity, of: $0) }.map(\.value))
+            if memberships != Set(storedActivity.audiences.currentDigests) {
+                violations.append(
+                    "\(activity): \(memberships) have it, it is in \(storedActivity.audiences.currentDigests)"
+                )
             }
-            guard let token = state.token, token.token == phone.token.map({ Array($0.utf8) }), !phone.hasEnded,
+            guard let token = storedActivity.token, token.token == phone.token.map({ Array($0.utf8) }), !phone.hasEnded,
                 let expectedAudiences = audiences.namedAudiences[activity],
                 token.registeredAtMilliseconds == phone.registeredAtMilliseconds
             else { continue }

@@ -9,10 +9,9 @@ extension Simulation {
         for (activity, finalCommand) in finalCommands.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinalCommand(activity, finalCommand, phone)
-            // A held start may have two records: its own, and the registration that released it. Then one record may
-            // report `unknown` while the other sends the start. So the start must still reach its phone, if the run
-            // loses no response, worker or partition. The exception: its activity ends while the start waits for a
-            // retry. Such a start is not sent.
+            // A held start may have two records: its own, and the registration that released it. One of them may then
+            // report `unknown` while the other one sends the start. So even an `unknown` start must reach its phone, in
+            // runs that lose no response, worker or partition. A start is not sent if its activity ends during a retry.
             let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
             if phone.device != nil, !hasStarted(phone), isStartUnknown, doesAdmittedRecordFinishEachStart {
@@ -25,7 +24,7 @@ extension Simulation {
         if !wasRedisWiped { checkPace() }
         checkAlerts()
         checkOutcomes()
-        checkHandovers()
+        checkResultsAreWrittenOnce()
         checkCounts()
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key })
         where outcomes.isEmpty && !mayBeCountedInNewerResult(command) {
@@ -59,11 +58,11 @@ extension Simulation {
     /// token ends this check.
     func checkUnregisteredTokens(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        let at = view.registeredAtMilliseconds
+        let registeredAtMilliseconds = view.registeredAtMilliseconds
         if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
             for (token, owner) in activitiesByToken
-            where owner == activity && tokenReceiptMilliseconds[token] ?? 0 <= at {
-                unregisteredTokens[token] = at
+            where owner == activity && tokenReceiptMilliseconds[token] ?? 0 <= registeredAtMilliseconds {
+                unregisteredTokens[token] = registeredAtMilliseconds
             }
         }
         let isUpdate = call.ticket.purpose == .admit && !view.isStart
@@ -71,7 +70,9 @@ extension Simulation {
             || call.ticket.purpose == .registerToken && reply.verdict == .registered
         {
             let token = String(decoding: view.token, as: UTF8.self)
-            if let since = unregisteredTokens[token], at >= since { unregisteredTokens[token] = nil }
+            if let since = unregisteredTokens[token], registeredAtMilliseconds >= since {
+                unregisteredTokens[token] = nil
+            }
         }
         if isUpdate, reply.verdict == .send, let token = reply.registration,
             unregisteredTokens[String(decoding: token.token, as: UTF8.self)] != nil

@@ -9,9 +9,9 @@ extension Simulation {
         let moment = worker.moment(now)
         openConnections(worker, parameters)
         while let index = connectionWithRoom(worker, avoiding: 0) {
-            let isSpent = now < faultsEndMilliseconds && random.chance(parameters.spentBudgetPerMille)
-            let permits = worker.retryPermission.permitsRetry(isWithinBudget: !isSpent, now: moment)
-            guard let record = worker.delivery.takeNextPush(Self.pool, permitsRetry: permits, now: moment) else {
+            let isBudgetSpent = now < faultsEndMilliseconds && random.chance(parameters.spentBudgetPerMille)
+            let permitsRetry = worker.retryPermission.permitsRetry(isWithinBudget: !isBudgetSpent, now: moment)
+            guard let record = worker.delivery.takeNextPush(Self.pool, permitsRetry: permitsRetry, now: moment) else {
                 return
             }
             if now < faultsEndMilliseconds, random.chance(parameters.returnedPushPerMille) {
@@ -48,13 +48,14 @@ extension Simulation {
         }
     }
 
-    private func connectionWithRoom(_ worker: SimulatedWorker, avoiding avoided: UInt32) -> Int? {
+    private func connectionWithRoom(_ worker: SimulatedWorker, avoiding avoidedNumber: UInt32) -> Int? {
         worker.connections.firstIndex { connection in
-            guard connection.number != avoided, !connection.isDraining, connection.opensAtMilliseconds <= now else {
+            guard connection.number != avoidedNumber, !connection.isDraining, connection.opensAtMilliseconds <= now
+            else {
                 return false
             }
-            let streams = connection.isCold ? 1 : connection.streamsMax
-            return worker.pushes.count { $0.connection == connection.number } < streams
+            let streamsMax = connection.isCold ? 1 : connection.streamsMax
+            return worker.pushes.count { $0.connection == connection.number } < streamsMax
         }
     }
 
@@ -82,8 +83,8 @@ extension Simulation {
         }
     }
 
-    /// Loses a connection. APNs has processed some of its pushes. The worker knows about some others that APNs has not
-    /// processed them: they were not sent completely.
+    /// Loses a connection and its pushes. A push that was not sent completely was not processed by APNs, and the worker
+    /// knows this. For all others the worker cannot know it, and chance decides.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
         let lostPushes = takePushes(worker) { $0.connection == connection.number }
@@ -189,8 +190,8 @@ extension Simulation {
     }
 
     /// Checks that each record of a command has at most one outcome, and that APNs accepts the command at most once.
-    /// Checks only runs with connections. Leaves out runs that lose a worker, a partition, an acknowledgement, a reply
-    /// of Redis or its data: two records may then send the same version.
+    /// Checks only runs with connections that lose no worker, partition, acknowledgement, reply of Redis or data of
+    /// Redis. After such a loss, two records may send the same version.
     func checkOutcomes() {
         let isUndisturbed =
             parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0

@@ -6,7 +6,7 @@ struct SimulatedCounting {
     /// The command of each record, by partition and offset.
     var commands: [SimulatedLog.Partition: [Int64: String]] = [:]
     /// How many records of the commands topic have a result, by activity.
-    private(set) var results: [String: Int] = [:]
+    private(set) var resultCounts: [String: Int] = [:]
     /// How many superseded commands the results of newer commands count, by activity.
     private(set) var supersededCounts: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
@@ -15,7 +15,7 @@ struct SimulatedCounting {
         let activity = String(decoding: view.activity, as: UTF8.self)
         // A held command that another command's token releases has a second result. Only its first result, `held`,
         // counts.
-        if view.topic == .commands, view.earlierResultCount == 0 { results[activity, default: 0] += 1 }
+        if view.topic == .commands, view.earlierResultCount == 0 { resultCounts[activity, default: 0] += 1 }
         supersededCounts[activity, default: 0] += view.supersededCount
     }
 
@@ -56,9 +56,9 @@ extension Simulation {
         let activity = String(command[..<hashIndex])
         let hasAlert = { (version: Version) in self.alertSequences[activity]?.contains(Int(version.sequence)) ?? false }
         return
-            versions.filter { other in
-                other.key.hasPrefix("\(activity)#") && other.value > version
-                    && (hasAlert(other.value) || !hasAlert(version))
+            versions.filter { newer in
+                newer.key.hasPrefix("\(activity)#") && newer.value > version
+                    && (hasAlert(newer.value) || !hasAlert(version))
             }
             .map(\.key)
     }
@@ -67,27 +67,30 @@ extension Simulation {
     /// partition or acknowledgement. If each command must have a result (`SupersededResultMode.each`), no result may
     /// count others.
     func checkCounts() {
-        if parameters.supersededResults == .each, let one = counting.supersededCounts.first(where: { $0.value > 0 }) {
-            violations.append("\(one.key): commands were counted though each has a result")
+        if parameters.supersededResults == .each, let entry = counting.supersededCounts.first(where: { $0.value > 0 }) {
+            violations.append("\(entry.key): commands were counted though each has a result")
         }
         guard parameters.crashPerMille == 0, parameters.rebalancePerMille == 0,
             parameters.produceFailurePerMille == 0
         else { return }
         var recordCountsByActivity: [String: Int] = [:]
-        for command in counting.commands.filter({ $0.key.topic == 0 }).values.flatMap(\.values) {
+        for command in counting.commands.filter({ $0.key.holdsCommands }).values.flatMap(\.values) {
             recordCountsByActivity[String(command.prefix { $0 != "#" }), default: 0] += 1
         }
         for (activity, count) in recordCountsByActivity.sorted(by: { $0.key < $1.key }) {
-            let (results, superseded) = (counting.results[activity] ?? 0, counting.supersededCounts[activity] ?? 0)
-            if results + superseded != count {
-                violations.append("\(activity): \(results) results and \(superseded) counted of \(count) commands")
+            let resultCount = counting.resultCounts[activity] ?? 0
+            let supersededCount = counting.supersededCounts[activity] ?? 0
+            if resultCount + supersededCount != count {
+                violations.append(
+                    "\(activity): \(resultCount) results and \(supersededCount) counted of \(count) commands"
+                )
             }
         }
-        let commandsWithoutResult = workers.reduce(0) {
+        let commandWithoutResultCount = workers.reduce(0) {
             $0 + ($1?.delivery.counters(of: 0).supersededWithoutResultCount ?? 0)
         }
-        if commandsWithoutResult != counting.supersededCounts.values.reduce(0, +) {
-            violations.append("\(commandsWithoutResult) commands without a result, but the results count others")
+        if commandWithoutResultCount != counting.supersededCounts.values.reduce(0, +) {
+            violations.append("\(commandWithoutResultCount) commands without a result, but the results count others")
         }
     }
 }

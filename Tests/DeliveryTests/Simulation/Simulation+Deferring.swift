@@ -17,7 +17,8 @@ extension Simulation {
     var hasUnreadRecords: Bool {
         workers.contains { worker in
             worker?.positions
-                .contains { partition, entry in log.hasRecord(partition, at: entry.nextOffset, now: now) } ?? false
+                .contains { partition, position in log.hasRecord(partition, at: position.nextOffset, now: now) }
+                ?? false
         }
     }
 
@@ -26,9 +27,9 @@ extension Simulation {
         guard parameters.deferrals != nil else { return .max }
         var due = Int64.max
         for case let worker? in workers {
-            for (partition, entry) in worker.positions where partition.topic == 2 {
-                guard let records = log.records[partition], entry.nextOffset < records.count,
-                    let deferral = records[Int(entry.nextOffset)].deferral
+            for (partition, position) in worker.positions where partition.holdsDeferredCommands {
+                guard let records = log.records[partition], position.nextOffset < records.count,
+                    let deferral = records[Int(position.nextOffset)].deferral
                 else { continue }
                 due = min(due, deferral.dueMilliseconds)
             }
@@ -39,7 +40,7 @@ extension Simulation {
     /// When a worker's pool accepts pushes again, makes the deferred commands of its partitions due at once.
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolRecovery() else { return }
-        for partition in worker.positions.keys where partition.topic == 2 {
+        for partition in worker.positions.keys where partition.holdsDeferredCommands {
             log.makeAllDeferredDue(of: partition, now: now)
         }
     }
@@ -61,7 +62,7 @@ extension Simulation {
         let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
         counting.commands[partition, default: [:]][offset] = identifier
         guard view.topic == .commands else { return }
-        let source = SimulatedLog.Partition(topic: 0, partition: Int(view.sourcePartition))
+        let source = SimulatedLog.Partition(topic: SimulatedLog.commandsTopic, number: Int(view.sourcePartition))
         acknowledgedOffsets[source, default: []].insert(view.sourceOffset)
     }
 
@@ -72,7 +73,7 @@ extension Simulation {
         else { return }
         let device = String(decoding: view.device, as: UTF8.self)
         guard let index = pace.startDraws[device]?.firstIndex(where: { $0.command == command }) else { return }
-        pace.startDraws[device]?[index].at = drawMilliseconds
+        pace.startDraws[device]?[index].atMilliseconds = drawMilliseconds
     }
 
     /// Whether a newer state without an alert may have been sent before the activity's deferred alert. Newer states
@@ -107,8 +108,8 @@ extension Simulation {
         // A record waits until it is deferred, and then until it is read again. A command behind it waits for both, and
         // then for the same two times itself. So the factor is 2.
         let waitMillisecondsMax = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
-        for (partition, entry) in worker.positions where partition.topic == 0 {
-            guard let since = worker.delivery.oldestUnsettledSinceMilliseconds(entry.indexInCore),
+        for (partition, position) in worker.positions where partition.holdsCommands {
+            guard let since = worker.delivery.oldestUnsettledSinceMilliseconds(position.indexInCore),
                 now - since > waitMillisecondsMax
             else {
                 continue

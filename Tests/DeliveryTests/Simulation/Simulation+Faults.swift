@@ -53,7 +53,7 @@ extension Simulation {
     /// Writes a tombstone. In most cases the app registers again some time later.
     private func unregisterRandomActivity() {
         guard let activity = phones.keys.sorted().randomElement(using: &random) else { return }
-        _ = log.append(topic: 1, key: activity, value: nil, at: now)
+        _ = log.append(topic: SimulatedLog.registrationsTopic, key: activity, value: nil, at: now)
         if random.chance(300) {
             activitiesWithoutToken.insert(activity)
         } else {
@@ -64,35 +64,35 @@ extension Simulation {
     func assign(_ partition: SimulatedLog.Partition, to owner: Int) {
         guard let worker = workers[owner] else { return }
         let topic: RecordTopic = [.commands, .registrations, .deferred][partition.topic]
-        guard let number = worker.delivery.assign(topic: topic, number: Int32(partition.partition)) else { return }
+        guard let indexInCore = worker.delivery.assign(topic: topic, number: Int32(partition.number)) else { return }
         let commit = log.commits[partition] ?? SimulatedLog.Commit()
         trace?("\(now % 1_000_000) \(partition) to \(owner) from \(commit.offset)")
-        let skipped = commit.metadata.withUnsafeBytes {
+        let skippedCount = commit.metadata.withUnsafeBytes {
             worker.delivery.restoreSettledOffsets(
-                number,
+                indexInCore,
                 at: commit.offset,
                 metadata: $0,
                 logEndOffset: Int64(log.records[partition]?.count ?? 0)
             )
         }
-        if skipped == nil { violations.append("the metadata of a commit of \(partition) was refused") }
-        worker.positions[partition] = .init(indexInCore: number, nextOffset: commit.offset)
+        if skippedCount == nil { violations.append("the metadata of a commit of \(partition) was refused") }
+        worker.positions[partition] = .init(indexInCore: indexInCore, nextOffset: commit.offset)
         partitionOwners[partition] = owner
     }
 
-    /// Moves a partition to another worker, or to the same one again. When it moves, its owner has finished its work or
-    /// is in the middle of it. Or the owner loses the partition without a revocation.
+    /// Moves a partition to a random worker, perhaps back to its owner. There are three cases: the owner has finished
+    /// the partition's records; the owner is in the middle of its work; or the owner gets no revocation at all.
     private func moveRandomPartition() {
         guard let partition = log.allPartitions.randomElement(using: &random), let owner = partitionOwners[partition],
-            let worker = workers[owner], let entry = worker.positions[partition], entry.nextOffset != .max
+            let worker = workers[owner], let position = worker.positions[partition], position.nextOffset != .max
         else { return }
         worker.positions[partition]?.nextOffset = .max
-        if commitParameters.areHandoversOrderly {
-            worker.delivery.beginRevoking(entry.indexInCore, now: worker.moment(now))
-            return reassignWhenDrained(partition, of: worker, entry.indexInCore)
+        if commitParameters.drainsPartitionsBeforeMove {
+            worker.delivery.beginRevoking(position.indexInCore, now: worker.moment(now))
+            return reassignWhenDrained(partition, of: worker, position.indexInCore)
         }
-        if random.chance(250) { return reassign(partition, of: worker, entry.indexInCore) }
-        worker.delivery.beginRevoking(entry.indexInCore, now: worker.moment(now))
+        if random.chance(250) { return reassign(partition, of: worker, position.indexInCore) }
+        worker.delivery.beginRevoking(position.indexInCore, now: worker.moment(now))
         let delayMilliseconds = Int64(random.number(0...3_000))
         scheduledEvents.append(
             (
@@ -100,7 +100,7 @@ extension Simulation {
                 { [self] in
                     guard workers[owner] === worker else { return }
                     commit(worker)
-                    reassign(partition, of: worker, entry.indexInCore)
+                    reassign(partition, of: worker, position.indexInCore)
                 }
             )
         )
@@ -109,19 +109,21 @@ extension Simulation {
     private func reassignWhenDrained(
         _ partition: SimulatedLog.Partition,
         of worker: SimulatedWorker,
-        _ number: UInt32
+        _ indexInCore: UInt32
     ) {
         let step = { [self] in
             guard let owner = partitionOwners[partition], workers[owner] === worker else { return }
-            guard worker.delivery.isDrained(number) else { return reassignWhenDrained(partition, of: worker, number) }
+            guard worker.delivery.isDrained(indexInCore) else {
+                return reassignWhenDrained(partition, of: worker, indexInCore)
+            }
             commit(worker)
-            reassign(partition, of: worker, number)
+            reassign(partition, of: worker, indexInCore)
         }
         scheduledEvents.append((now + 20, step))
     }
 
-    private func reassign(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ number: UInt32) {
-        worker.delivery.release(partition: number, now: worker.moment(now))
+    private func reassign(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ indexInCore: UInt32) {
+        worker.delivery.release(partition: indexInCore, now: worker.moment(now))
         worker.positions[partition] = nil
         assign(partition, to: random.number(0...parameters.workerCount - 1))
     }
@@ -163,15 +165,15 @@ extension Simulation {
     }
 
     func commit(_ worker: SimulatedWorker) {
-        for (partition, entry) in worker.positions {
-            guard let progress = worker.delivery.progress(entry.indexInCore) else { continue }
+        for (partition, position) in worker.positions {
+            guard let progress = worker.delivery.progress(position.indexInCore) else { continue }
             let previousCommit = log.commits[partition] ?? SimulatedLog.Commit()
             if progress.committableOffset < previousCommit.offset { continue }
             log.commits[partition] = SimulatedLog.Commit(
                 offset: progress.committableOffset,
                 metadata: commitParameters.keepsMetadata ? progress.metadata : []
             )
-            guard partition.topic == 0 else { continue }
+            guard partition.holdsCommands else { continue }
             for settled in previousCommit.offset..<progress.committableOffset { checkCommitted(settled, of: partition) }
             for settled in settledRangesAboveCommit(progress, of: partition).joined() {
                 checkCommitted(settled, of: partition)

@@ -12,21 +12,21 @@ extension Simulation {
             device,
             at: time + Int64(random.chance(parameters.lateStartTokenPerMille) ? random.number(0...9_000) : -100)
         )
-        let livesCount = random.number(1...parameters.livesPerActivityMax)
+        let lifeCount = random.number(1...parameters.livesPerActivityMax)
         var sequence: UInt64 = 0
         var content = 0
-        for life in 1...livesCount {
+        for life in 1...lifeCount {
             sequence += 1
             content += 1
             send(activity, .start, sequence: sequence, content: content, device: device, at: time)
             lastStarts[activity] = "\(activity)#\(sequence)"
-            let count = random.number(1...parameters.commandsPerActivity)
-            for number in 1...count {
+            let commandCount = random.number(1...parameters.commandsPerActivity)
+            for number in 1...commandCount {
                 time += Int64(random.number(0...parameters.commandGapMillisecondsMax))
                 sequence += 1
                 content += 1
-                let isEnd = number == count && random.chance(800)
-                if number == count {
+                let isEnd = number == commandCount && random.chance(800)
+                if number == commandCount {
                     finalCommands[activity] = (version(of: activity, at: time, sequence), content, isEnd)
                 }
                 // A start drops the alerts of the earlier life, so only the last life has alerts.
@@ -35,7 +35,7 @@ extension Simulation {
                     isEnd ? .end : .update,
                     sequence: sequence,
                     content: content,
-                    mayRing: life == livesCount,
+                    mayRing: life == lifeCount,
                     at: time
                 )
             }

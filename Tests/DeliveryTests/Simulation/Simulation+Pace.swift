@@ -20,17 +20,18 @@ extension Simulation {
             pace.birthMilliseconds[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
             let drawMilliseconds = pace.lastStartDrawMilliseconds[identifier(view)] ?? now
-            pace.startDraws[device, default: []].append(.init(at: drawMilliseconds, command: identifier(view)))
-            pace.lastPermittedPushes[activity] = .init(at: now, version: view.version)
+            pace.startDraws[device, default: []]
+                .append(.init(atMilliseconds: drawMilliseconds, command: identifier(view)))
+            pace.lastPermittedPushes[activity] = .init(atMilliseconds: now, version: view.version)
         case (.settle, .settled):
             if case .settle(_, .accepted, _, _, let alert?) = call.operation { noteAcceptedAlert(alert, of: activity) }
         case (.admit, .send):
             pace.admissionMilliseconds[activity, default: [:]][view.version] = now
-            checkSpacing(&pace.lastPermittedPushes, of: activity, .init(at: now, version: view.version))
+            checkSpacing(&pace.lastPermittedPushes, of: activity, .init(atMilliseconds: now, version: view.version))
             let isDrawn = pace.draws[activity]?.contains { $0.version == view.version } ?? false
             guard reply.priority == 10, !isDrawn else { return }
             let draw = PaceHistory.Draw(
-                at: now,
+                atMilliseconds: now,
                 version: view.version,
                 mayUseReserve: call.admission?.mayUseReserve ?? false
             )
@@ -61,7 +62,7 @@ extension Simulation {
     func noteSentPush(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkStartAndAlertAge(view, by: worker)
-        let timedPush = PaceHistory.TimedPush(at: now, version: view.version, worker: worker.number)
+        let timedPush = PaceHistory.TimedPush(atMilliseconds: now, version: view.version, worker: worker.number)
         guard let last = pace.lastSentPushes[activity], last.worker == timedPush.worker,
             last.version != timedPush.version, !view.isStart
         else {
@@ -77,10 +78,11 @@ extension Simulation {
         _ timedPush: PaceHistory.TimedPush
     ) {
         if let previousPush = last[activity], !wasRedisWiped,
-            timedPush.at - previousPush.at < parameters.policy.spacingMilliseconds
+            timedPush.atMilliseconds - previousPush.atMilliseconds < parameters.policy.spacingMilliseconds
         {
+            let gapMilliseconds = timedPush.atMilliseconds - previousPush.atMilliseconds
             violations.append(
-                "\(activity): \(timedPush.version) goes \(timedPush.at - previousPush.at) ms after \(previousPush.version)"
+                "\(activity): \(timedPush.version) goes \(gapMilliseconds) ms after \(previousPush.version)"
             )
         }
         last[activity] = timedPush
@@ -97,15 +99,16 @@ extension Simulation {
             checkBudget(of: activity, draws)
         }
         for (device, draws) in pace.startDraws.sorted(by: { $0.key < $1.key }) {
-            let arrivalMilliseconds = draws.filter { pace.arrivedStarts.contains($0.command) }.map(\.at).sorted()
+            let arrivalMilliseconds = draws.filter { pace.arrivedStarts.contains($0.command) }.map(\.atMilliseconds)
+                .sorted()
             if PaceHistory.pushesLeft(in: parameters.policy.startBudget, after: arrivalMilliseconds, at: now) == nil {
                 violations.append("\(device): more starts than its budget holds")
             }
         }
     }
 
-    /// Checks that each draw found enough in the budget. `draws` are the draws of pushes that arrived. Other pushes may
-    /// also have drawn, so the real budget may be emptier than the calculated one. So each violation found is real.
+    /// Checks that each draw found enough in the budget. `draws` are only those of pushes that arrived. The real budget
+    /// may be emptier than the calculated one, because other pushes may have drawn too. So each violation is real.
     private func checkBudget(of activity: String, _ draws: [PaceHistory.Draw]) {
         // Before its first registration an activity has the usual budget. This may be larger and refill faster than
         // the budget for frequent updates. So the check takes the larger numbers of both.
@@ -118,12 +121,12 @@ extension Simulation {
         }
         let birth = pace.birthMilliseconds[activity]?.max { $0.value < $1.value }
         var drawTimes: [Int64] = []
-        for draw in draws where birth.map({ draw.at >= $0.value && draw.version > $0.key }) ?? true {
-            let remainingPushes = PaceHistory.pushesLeft(in: bucket, after: drawTimes, at: draw.at) ?? 0
+        for draw in draws where birth.map({ draw.atMilliseconds >= $0.value && draw.version > $0.key }) ?? true {
+            let remainingPushes = PaceHistory.pushesLeft(in: bucket, after: drawTimes, at: draw.atMilliseconds) ?? 0
             if remainingPushes <= (draw.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 violations.append("\(activity): \(draw.version) of priority 10 with \(remainingPushes) left")
             }
-            drawTimes.append(draw.at)
+            drawTimes.append(draw.atMilliseconds)
         }
     }
 
@@ -141,9 +144,9 @@ extension Simulation {
                 let command = "\(activity)#\(sequence)"
                 let outcomesOfCommand = results[command] ?? []
                 // The alert may be lost with a newer state that carried it and has expired. Redis had held or admitted
-                // the newer state. After an admission Redis permits no older state, even if the newer one fails: a
-                // phone may have shown it. The outcome `duplicate` is that of a second record, and says nothing about
-                // the alert.
+                // this newer state. After an admission Redis permits no older state, even if the newer one fails,
+                // because a phone may have shown it. The outcome `duplicate` belongs to a second record of the command,
+                // and says nothing about the alert.
                 let withoutDuplicates = outcomesOfCommand.filter { $0 != .duplicate }
                 let isReplacedByNewerState =
                     withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }

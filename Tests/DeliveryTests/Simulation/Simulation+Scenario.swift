@@ -50,15 +50,15 @@ extension Simulation {
             let delayMilliseconds = random.chance(300) ? random.number(0...9_000) : -100
             scheduledEvents.append((time + Int64(delayMilliseconds), { [self] in registerActivity(activity) }))
         }
-        let count = random.number(1...parameters.commandsPerActivity)
+        let commandCount = random.number(1...parameters.commandsPerActivity)
         var content = 0
-        for number in 1...count {
+        for number in 1...commandCount {
             time +=
                 parameters.hasLongLives
                 ? chooseLongGap(birth: birth, time: time)
                 : Int64(random.number(0...parameters.commandGapMillisecondsMax))
             sequence += 1
-            let isLast = number == count
+            let isLast = number == commandCount
             if parameters.sameContentPerMille == 0 || !random.chance(parameters.sameContentPerMille) {
                 content = number
             }
@@ -78,8 +78,8 @@ extension Simulation {
     }
 
     /// Sends a command of the activity a second time, later, with the token that the phone has at that time.
-    private func resendWithToken(_ activity: String, among commands: Int, at time: Int64) {
-        let identifier = "\(activity)#\(random.number(1...commands))"
+    private func resendWithToken(_ activity: String, among commandCount: Int, at time: Int64) {
+        let identifier = "\(activity)#\(random.number(1...commandCount))"
         scheduledEvents.append(
             (
                 time,
@@ -87,7 +87,7 @@ extension Simulation {
                     // The command may not have been written for the first time yet. Then its second record waits for
                     // another second.
                     guard let value = recordTexts[identifier] else {
-                        return resendWithToken(activity, among: commands, at: now + 1_000)
+                        return resendWithToken(activity, among: commandCount, at: now + 1_000)
                     }
                     guard let token = phones[activity]?.token else { return }
                     let recordWithToken = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
@@ -109,7 +109,6 @@ extension Simulation {
     ) {
         let recordCount = random.chance(50) ? 2 : 1
         let identifier = "\(activity)#\(sequence)"
-        commandsSent += 1
         results[identifier] = []
         let version = version(of: activity, at: time, sequence)
         versions[identifier] = version
@@ -122,12 +121,12 @@ extension Simulation {
         if parameters.priorityPerMille > 0, event == .update, random.chance(parameters.priorityPerMille) {
             optionalMembers = "\"priority\":\(random.chance(500) ? 5 : 10),"
         }
-        let isShortLived =
+        let expiresSoon =
             parameters.shortLivedPerMille > 0 && event == .update && random.chance(parameters.shortLivedPerMille)
-        if isShortLived { optionalMembers += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
+        if expiresSoon { optionalMembers += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
-        // A short-lived command has no alert, because the alert could expire with the command.
-        let mayHaveAlert = parameters.alertPerMille > 0 && mayRing && !isShortLived && event != .start
+        // A command that expires soon has no alert, because the alert could expire with it.
+        let mayHaveAlert = parameters.alertPerMille > 0 && mayRing && !expiresSoon && event != .start
         if mayHaveAlert, random.chance(parameters.alertPerMille) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alertSequences[activity, default: []].append(Int(sequence))
@@ -162,8 +161,8 @@ extension Simulation {
     /// The token that a producer writes into a command; nil if it writes none. The token is the phone's, or a dead one
     /// that the producer believes to be valid.
     private func tokenOfCommand(of activity: String, isSupplied: Bool) -> String? {
-        if parameters.staleTokenPerMille > 0, let token = retiredTokens[activity],
-            random.chance(parameters.staleTokenPerMille)
+        if parameters.retiredTokenPerMille > 0, let token = retiredTokens[activity],
+            random.chance(parameters.retiredTokenPerMille)
         {
             return token
         }
@@ -172,7 +171,7 @@ extension Simulation {
 
     private func append(_ command: String, of activity: String, _ value: String, at time: Int64) {
         recordCounts[command, default: 0] += 1
-        let (partition, offset) = log.append(topic: 0, key: activity, value: value, at: time)
+        let (partition, offset) = log.append(topic: SimulatedLog.commandsTopic, key: activity, value: value, at: time)
         counting.commands[partition, default: [:]][offset] = command
     }
 
@@ -191,7 +190,7 @@ extension Simulation {
                         {"app":"\(Simulation.app)","environment":"production","registeredAt":\(nextRegistrationMilliseconds()),\
                         "device":"\(device)","attributesType":"Match","token":"\(token)"}
                         """
-                    _ = log.append(topic: 1, key: device, value: value, at: now)
+                    _ = log.append(topic: SimulatedLog.registrationsTopic, key: device, value: value, at: now)
                 }
             )
         )
@@ -205,7 +204,7 @@ extension Simulation {
             "frequentUpdates":\(activitiesWithFrequentUpdates.contains(activity)),\(chooseNamedAudiences(of: activity))\
             "activity":"\(activity)","token":"\(token)"}
             """
-        _ = log.append(topic: 1, key: activity, value: value, at: now)
+        _ = log.append(topic: SimulatedLog.registrationsTopic, key: activity, value: value, at: now)
     }
 
     /// Gives the phone a new token, which Redis does not know yet. Returns nil if the activity has ended on
@@ -294,9 +293,9 @@ extension Simulation {
         return (.accepted, 200, -1)
     }
 
-    /// Returns the number after the text `key`, in the part of the body after the text `mark`; -1 if there is none.
-    private func findNumber(_ key: String, after mark: String, in body: String) -> Int {
-        guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
+    /// Returns the number after the text `key`, in the part of the body after the text `anchor`; -1 if there is none.
+    private func findNumber(_ key: String, after anchor: String, in body: String) -> Int {
+        guard let part = body.range(of: anchor), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }
         return Int(body[found.upperBound...].prefix { $0.isNumber }) ?? -1
     }

@@ -37,7 +37,6 @@ final class Simulation {
     var versions: [String: Version] = [:]
     /// All verdicts of Redis that have reached a worker in this run. Each must occur in a run of ``SimulationTests``.
     private(set) var verdicts: Set<StoreVerdict> = []
-    var commandsSent = 0
     /// The number of records written to the commands topic for each command.
     var recordCounts: [String: Int] = [:]
     /// The text of each command's first record, without a token.
@@ -132,29 +131,28 @@ final class Simulation {
 
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
-        var nextFault = now
+        var nextFaultMilliseconds = now
         let endMilliseconds = faultsEndMilliseconds + Self.faultFreeMillisecondsMax
         while now < endMilliseconds {
             step()
-            if now >= nextFault, now < faultsEndMilliseconds {
+            if now >= nextFaultMilliseconds, now < faultsEndMilliseconds {
                 injectFaults()
-                nextFault = now + 100
+                nextFaultMilliseconds = now + 100
             }
             if now >= faultsEndMilliseconds, isQuiet { break }
-            advance(nextFault: nextFault)
+            advance(nextFaultMilliseconds: nextFaultMilliseconds)
         }
         if !isQuiet { violations.append("not quiet after \(Self.faultFreeMillisecondsMax) ms") }
         check()
         return violations
     }
 
-    private func advance(nextFault: Int64) {
+    private func advance(nextFaultMilliseconds: Int64) {
         var due = Int64.max
-        if now < faultsEndMilliseconds { due = min(nextFault, faultsEndMilliseconds) }
+        if now < faultsEndMilliseconds { due = min(nextFaultMilliseconds, faultsEndMilliseconds) }
         // In runs with long lives, hours may pass between two events. So the clock jumps over idle time.
         if parameters.hasLongLives, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
-            due = scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds
-            now = max(now + 1, due)
+            now = max(now + 1, scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds)
             store.nowMilliseconds = now
             return
         }
@@ -176,8 +174,7 @@ final class Simulation {
         let due = scheduledEvents.filter { $0.at <= now }
         scheduledEvents.removeAll { $0.at <= now }
         for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
-        for worker in workers {
-            guard let worker else { continue }
+        for case let worker? in workers {
             feedRecords(worker)
             reportLag(of: worker)
             deliverReplies(worker)
@@ -197,12 +194,12 @@ final class Simulation {
         let takenCountMax = random.number(1...20)
         for partition in worker.positions.keys.sorted() {
             var takenCount = 0
-            while takenCount < takenCountMax, worker.delivery.canReceive, let entry = worker.positions[partition],
-                let records = log.records[partition], log.hasRecord(partition, at: entry.nextOffset, now: now),
-                worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.indexInCore)
+            while takenCount < takenCountMax, worker.delivery.canReceive, let position = worker.positions[partition],
+                let records = log.records[partition], log.hasRecord(partition, at: position.nextOffset, now: now),
+                worker.delivery.hasRoom(for: position.nextOffset, partition: position.indexInCore)
             {
-                let record = records[Int(entry.nextOffset)]
-                receive(record, at: entry, by: worker)
+                let record = records[Int(position.nextOffset)]
+                receive(record, at: position, by: worker)
                 worker.positions[partition]?.nextOffset += 1
                 takenCount += 1
             }
@@ -210,24 +207,27 @@ final class Simulation {
     }
 
     private func reportLag(of worker: SimulatedWorker) {
-        for (partition, entry) in worker.positions where partition.topic == 0 && entry.nextOffset != .max {
-            let recordCount = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
-            worker.delivery.noteLag(entry.indexInCore, recordCount: recordCount, now: worker.moment(now))
+        for (partition, position) in worker.positions where partition.holdsCommands && position.nextOffset != .max {
+            let recordCount = Int64(log.records[partition]?.count ?? 0) - position.nextOffset
+            worker.delivery.noteLag(position.indexInCore, recordCount: recordCount, now: worker.moment(now))
         }
     }
 
-    private func receive(_ record: SimulatedLog.Record, at entry: SimulatedWorker.Position, by worker: SimulatedWorker)
-    {
+    private func receive(
+        _ record: SimulatedLog.Record,
+        at position: SimulatedWorker.Position,
+        by worker: SimulatedWorker
+    ) {
         record.key.withUnsafeBytes { key in
             (record.value ?? [])
                 .withUnsafeBytes { value in
                     let incomingRecord = IncomingRecord(
-                        partition: entry.indexInCore,
-                        offset: entry.nextOffset,
+                        partition: position.indexInCore,
+                        offset: position.nextOffset,
                         timestampMilliseconds: record.timestampMilliseconds,
                         key: key,
                         value: record.value == nil ? nil : value,
-                        trace: counting.trace(of: entry.nextOffset)
+                        trace: counting.trace(of: position.nextOffset)
                     )
                     if let (deferral, _) = record.deferral {
                         worker.delivery.receive(incomingRecord, deferred: deferral, now: worker.moment(now))

@@ -49,8 +49,8 @@ struct SimulationParameters {
         }
     }
 
-    /// The number of connections, and the chances of their faults per mille. The chance of a connection's fault is that
-    /// of each step of 100 ms; the chance of a stream's fault is that of each push.
+    /// The number of connections, and the chances of their faults per mille. A connection may have a fault in each step
+    /// of 100 ms, a stream with each push.
     struct Connections {
         var connectionCount: Int
         var connectionLossPerMille: Int
@@ -95,14 +95,14 @@ struct SimulationParameters {
     var clockSkewMillisecondsMax: Int
     /// Per mille of apps that do not register their first token. Their commands bring the token.
     var appWithoutFirstRegistrationPerMille = 0
-    /// Per mille of the later commands of these apps that also bring the token. The first command always brings it,
-    /// except in apps that get their token late (`lateTokenPerMille`).
+    /// Per mille of later commands that also bring the token, in apps that do not register their first token. The first
+    /// command always brings it, except in apps that get their token late (`lateTokenPerMille`).
     var suppliedTokenPerMille = 0
-    /// Per mille of these apps that get their token late. At first no command of such an app brings the token. Then the
-    /// app sends one of its commands a second time, with the token.
+    /// Per mille of the apps without a first registration that get their token late. At first no command of such an app
+    /// brings the token. Later, one of its commands is sent a second time, with the token.
     var lateTokenPerMille = 0
-    /// Per mille of the commands of activities with a retired token that bring this retired token.
-    var staleTokenPerMille = 0
+    /// Per mille of the commands that bring a retired token, in activities that have one.
+    var retiredTokenPerMille = 0
     /// Per mille of 100 ms steps in which an app writes a tombstone.
     var tombstonePerMille = 0
 
@@ -148,8 +148,8 @@ struct SimulationParameters {
     /// result counts it.
     var supersededResults = SupersededResultMode.each
 
-    /// Draws the random numbers that all kinds need first. So if a kind draws other numbers, runs of the kind `plain`
-    /// stay the same.
+    /// First draws the random numbers that all kinds need, and then those of this kind. So a change of another kind
+    /// does not change the runs of the kind `plain`.
     init(_ random: inout SplitMix64, kind: Kind) {
         workerCount = random.number(1...2)
         partitionCount = random.number(1...3)
@@ -177,7 +177,7 @@ struct SimulationParameters {
             // A copy of the generator draws these numbers, so that the later random numbers of each seed stay the same.
             var randomCopy = random
             if crashPerMille == 0 && rebalancePerMille == 0 { lateTokenPerMille = [0, 600][randomCopy.number(0...1)] }
-            staleTokenPerMille = [0, 500][randomCopy.number(0...1)]
+            retiredTokenPerMille = [0, 500][randomCopy.number(0...1)]
         case .pace:
             if random.chance(300) { chooseTokenParameters(&random) }
             choosePaceParameters(&random)
@@ -260,8 +260,8 @@ struct SimulationParameters {
     }
 
     private mutating func choosePaceParameters(_ random: inout SplitMix64) {
-        func makeBucket(_ pushes: Int, _ perHour: Int, _ reserved: Int) -> Policy.Bucket {
-            Policy.Bucket(pushes: pushes, refillPerHour: perHour, reservedForAlerts: min(pushes, reserved))
+        func makeBucket(_ pushes: Int, _ refillPerHour: Int, _ reserved: Int) -> Policy.Bucket {
+            Policy.Bucket(pushes: pushes, refillPerHour: refillPerHour, reservedForAlerts: min(pushes, reserved))
         }
         policy.spacingMilliseconds = [1_000, 1_000, 4_000][random.number(0...2)]
         policy.throttledSpacingMillisecondsMax = policy.spacingMilliseconds * Int64([1, 4, 8][random.number(0...2)])

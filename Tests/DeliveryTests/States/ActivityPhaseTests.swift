@@ -13,7 +13,7 @@ struct ActivityPhaseTests {
         withUnsafeBytes(of: UInt64(1)) { activities.findOrAdd(0, $0) }
     }
 
-    @Test func `Every phase is reached from an idle activity and leads back`() {
+    @Test func `Each phase can be reached from idle, and leads back to idle`() {
         for phase in Self.phases {
             #expect(Self.reachablePhases(from: .idle).contains(phase), "\(phase)")
             #expect(Self.reachablePhases(from: phase).contains(.idle), "\(phase)")
@@ -22,16 +22,16 @@ struct ActivityPhaseTests {
 
     private static func reachablePhases(from first: ActivityPhase) -> Set<ActivityPhase> {
         var reachedPhases: Set = [first]
-        var unexaminedPhases = [first]
-        while let phase = unexaminedPhases.popLast() {
+        var phasesToFollow = [first]
+        while let phase = phasesToFollow.popLast() {
             for next in phases where phase.canChange(to: next) && reachedPhases.insert(next).inserted {
-                unexaminedPhases.append(next)
+                phasesToFollow.append(next)
             }
         }
         return reachedPhases
     }
 
-    @Test func `A push is with APNs only after its admission`() {
+    @Test func `A push goes in flight only from the phase ready`() {
         for phase in Self.phases where phase.canChange(to: .inFlight) { #expect(phase == .ready) }
         for phase in Self.phases where phase.canChange(to: .ready) {
             #expect([.admitting, .inFlight, .backingOff].contains(phase))
@@ -63,7 +63,7 @@ struct ActivityPhaseTests {
         #expect(activities.count == 0)
     }
 
-    @Test func `The current command is cleared at the end of the turn`() {
+    @Test func `An activity keeps its current command until it is idle`() {
         var activities = Self.makeActivities()
         let activity = Self.addSample(to: &activities)
         activities.beginCommand(7, of: activity, in: .admitting)
@@ -82,7 +82,7 @@ struct ActivityPhaseTests {
         }
     }
 
-    @Test func `A phase with a timer is not entered without one`() async {
+    @Test func `Entering a phase that needs a timer without one traps`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
@@ -90,7 +90,7 @@ struct ActivityPhaseTests {
         }
     }
 
-    @Test func `An activity in progress is not forgotten`() async {
+    @Test func `Removing an activity that is in progress traps`() async {
         await #expect(processExitsWith: .failure) {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)

@@ -6,7 +6,7 @@ import Testing
 struct RecordStageTests {
     private static let stages = (UInt8.min...UInt8.max).compactMap(RecordStage.init(rawValue:))
 
-    @Test func `Every stage is reached and leads to the end`() {
+    @Test func `Each stage can be reached, and leads to settled or dropped`() {
         for stage in Self.stages {
             #expect(Self.reachableStages(from: .received).contains(stage), "\(stage)")
             #expect(!Self.reachableStages(from: stage).isDisjoint(with: [.settled, .dropped]), "\(stage)")
@@ -15,16 +15,16 @@ struct RecordStageTests {
 
     private static func reachableStages(from first: RecordStage) -> Set<RecordStage> {
         var reachedStages: Set = [first]
-        var unexaminedStages = [first]
-        while let stage = unexaminedStages.popLast() {
+        var stagesToFollow = [first]
+        while let stage = stagesToFollow.popLast() {
             for next in stages where stage.canChange(to: next) && reachedStages.insert(next).inserted {
-                unexaminedStages.append(next)
+                stagesToFollow.append(next)
             }
         }
         return reachedStages
     }
 
-    @Test func `A record has its outcome once`() {
+    @Test func `A record gets its outcome only once`() {
         for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
             // A record in the stage `deferring` has no outcome yet. It may finish if Kafka does not accept the deferred
             // record.
@@ -65,7 +65,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func `A record is not freed before its end`() async {
+    @Test func `Freeing a record before its end traps`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let record = records.addSample()
@@ -74,7 +74,7 @@ struct RecordStageTests {
         }
     }
 
-    @Test func `A rider cannot have a rider`() async {
+    @Test func `Giving a rider a rider of its own traps`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             let (first, second, third) = (records.addSample(), records.addSample(), records.addSample())

@@ -57,7 +57,7 @@ struct WaitingListTests {
         freeRecords.insert(record, at: 0)
     }
 
-    @Test func `A record waits in one list only`() async {
+    @Test func `Appending a waiting record again traps`() async {
         await #expect(processExitsWith: .failure) {
             var records = Records(limit: 64)
             var list = WaitingList()

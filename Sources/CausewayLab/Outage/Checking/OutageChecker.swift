@@ -205,7 +205,7 @@ struct OutageChecker {
         }
     }
 
-    // MARK: - Lifetimes
+    // MARK: - Ends and restarts by lifetimes
 
     private mutating func checkLifetime(_ observations: ActivityObservations) {
         guard let afterLifetime else { return }
@@ -226,7 +226,7 @@ struct OutageChecker {
         if pushes.count > expected { findings.repeats.append("\(description) \(pushes.count) times, not \(expected)") }
     }
 
-    // MARK: - Silence
+    // MARK: - The longest time from a command to its push
 
     private mutating func measureSilence(_ observations: ActivityObservations) {
         var shownVersions: [(version: Version, milliseconds: Int64)] = []

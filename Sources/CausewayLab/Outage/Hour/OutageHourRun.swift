@@ -95,7 +95,7 @@ final class OutageHourRun {
         usleep(Self.pollIntervalMicroseconds)
     }
 
-    // MARK: - Commands and outage
+    // MARK: - Commands and faults of the hour
 
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds

@@ -1,0 +1,27 @@
+/// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age
+/// does not matter.
+struct ProviderTokenUse {
+    /// How long a token counts as in use after a push. The time is longer than the usual time between two
+    /// requests for the metrics, so that each used token is seen.
+    static let inUseMilliseconds: Int64 = 60_000
+
+    /// When the token was issued, UNIX seconds; nil: not known yet.
+    var issuedAtSeconds: Int64?
+    private var submittedPushCount: UInt64 = 0
+    private var lastUsedAtMilliseconds: Int64?
+
+    /// - Parameters:
+    ///   - submittedPushCount: all pushes that the pool has taken since the start.
+    ///   - isNeeded: whether pushes wait for a connection or for their response.
+    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
+    ///     connection.
+    mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
+        if submittedPushCount != self.submittedPushCount || isNeeded { lastUsedAtMilliseconds = nowMilliseconds }
+        self.submittedPushCount = submittedPushCount
+        if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
+    }
+
+    func isInUse(nowMilliseconds: Int64) -> Bool {
+        lastUsedAtMilliseconds.map { nowMilliseconds - $0 < Self.inUseMilliseconds } ?? false
+    }
+}

@@ -1,0 +1,47 @@
+/// What the shell calls after each batch of records, and when a time comes.
+extension Delivery {
+    /// Ends a batch of `receive` calls. Each activity that got a command in the batch and has no current one begins its
+    /// next command now, or waits. `receive` begins none, so that newer states of the batch first replace older ones.
+    public mutating func endBatch(now: Moment) {
+        while let activity = activities.popActivityQueuedToBegin() { beginNextCommand(of: activity, now: now) }
+    }
+
+    /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries its
+    /// current one. Also does the other work that is due: repeats paused store calls and failed outgoing records,
+    /// defers commands, ends reading ahead, and frees unused blocks.
+    public mutating func advance(now: Moment) {
+        storeQueue.endPausesIfDue(now: now)
+        outgoingRecords.endPauseIfDue(now: now)
+        deferrals.endPauseIfDue(now: now)
+        advanceReadAhead(now: now)
+        // The due time only wakes the lane. The check runs when the shell then asks for a store call or a push
+        // (`checkReadAheadEnd`). If the lane must read ahead further, the check sets the next due time.
+        if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
+        if awaitingStoreRecordCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
+        releaseSpareBlocks(now: now)
+        reviewPoolQueues(now: now)
+        activities.fireTimers(now: now)
+        while let activity = activities.popDueActivity() {
+            if activities[activity].phase == .paused {
+                activities.enter(.idle, activity)
+                beginNextCommand(of: activity, now: now)
+            } else {
+                precondition(activities[activity].phase.isAwaitingRetry, "a timer fired in a phase that has none")
+                retryCurrentCommand(of: activity, now: now)
+            }
+        }
+    }
+
+    /// The monotonic time at which the shell must call `advance` next; nil if nothing waits for a time. After that
+    /// call, the shell takes the store calls, pushes and outgoing records from the core's queues.
+    public var nextDueMilliseconds: Int64? {
+        var dueMilliseconds = activities.nextTimerDueMilliseconds ?? .max
+        dueMilliseconds = min(dueMilliseconds, storeQueue.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, outgoingRecords.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, deferrals.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, poolReviewDueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, readAhead.dueMilliseconds ?? .max)
+        dueMilliseconds = min(dueMilliseconds, readAheadCheckDueMilliseconds)
+        return dueMilliseconds == .max ? nil : dueMilliseconds
+    }
+}
