@@ -117,11 +117,13 @@ struct CircuitBreaker {
 
     private(set) var state = State.closed
     private let configuration: CircuitBreakerConfiguration
-    private var windowBeganAtMilliseconds: Int64 = 0
+    // The present failure window and its counts. The window lasts for a time (`failureWindowMilliseconds`).
+    private var failureWindowBeganAtMilliseconds: Int64 = 0
     private var failureWindowPushCount = 0
-    private var failureWindowFailureCount = 0
+    private var failureCount = 0
+    // The counts of the present suspect window. This window lasts for a number of pushes (`suspectWindowPushes`).
     private var suspectWindowPushCount = 0
-    private var suspectWindowSuspectCount = 0
+    private var suspectCount = 0
     /// The number of `forbidden` responses since a response last showed that APNs accepts the provider token, or since
     /// the breaker closed.
     private var forbiddenResponseCount = 0
@@ -182,23 +184,23 @@ struct CircuitBreaker {
     }
 
     private mutating func countPush(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) {
-        if nowMilliseconds - windowBeganAtMilliseconds >= configuration.failureWindowMilliseconds {
-            windowBeganAtMilliseconds = nowMilliseconds
+        if nowMilliseconds - failureWindowBeganAtMilliseconds >= configuration.failureWindowMilliseconds {
+            failureWindowBeganAtMilliseconds = nowMilliseconds
             failureWindowPushCount = 0
-            failureWindowFailureCount = 0
+            failureCount = 0
         }
         if suspectWindowPushCount >= configuration.suspectWindowPushes {
             suspectWindowPushCount = 0
-            suspectWindowSuspectCount = 0
+            suspectCount = 0
         }
         failureWindowPushCount += 1
         suspectWindowPushCount += 1
         switch sample {
         case .succeeded: forbiddenResponseCount = 0
         // A 5xx or a timeout says nothing about the provider token, so `forbiddenResponseCount` does not change.
-        case .unavailable: failureWindowFailureCount += 1
+        case .unavailable: failureCount += 1
         case .suspect:
-            suspectWindowSuspectCount += 1
+            suspectCount += 1
             forbiddenResponseCount = 0
         case .forbidden: forbiddenResponseCount += 1
         case .throttled, .inconclusive: break
@@ -207,13 +209,13 @@ struct CircuitBreaker {
 
     private var causeToOpen: BreakerCause? {
         if forbiddenResponseCount >= configuration.forbiddenResponsesMax { return .providerToken }
-        if suspectWindowSuspectCount >= configuration.suspectResponsesMin,
-            suspectWindowSuspectCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
+        if suspectCount >= configuration.suspectResponsesMin,
+            suspectCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
         {
             return .deviceTokens
         }
         if failureWindowPushCount >= configuration.failureWindowPushesMin,
-            failureWindowFailureCount * 100 > failureWindowPushCount * configuration.failurePercentMax
+            failureCount * 100 > failureWindowPushCount * configuration.failurePercentMax
         {
             return .availability
         }

@@ -44,10 +44,10 @@ extension Connection {
         allowedFrameCount -= 1
         guard allowedFrameCount < 0 else { return }
         let nowMilliseconds = loop.nowMilliseconds
-        guard nowMilliseconds - framesRefilledAtMilliseconds >= 1_000 else {
+        guard nowMilliseconds - frameAllowanceRefilledAtMilliseconds >= 1_000 else {
             throw ConnectionFault(.enhanceYourCalm, "a flood of frames (RFC 9113, 10.5)")
         }
-        framesRefilledAtMilliseconds = nowMilliseconds
+        frameAllowanceRefilledAtMilliseconds = nowMilliseconds
         allowedFrameCount = ConnectionLimits.framesPerSecondMax
     }
 
@@ -106,8 +106,8 @@ extension Connection {
         finishResponse(slotIndex)
     }
 
-    /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). Without a status, the
-    /// push ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
+    /// Discards the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). Without a status,
+    /// the push ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
     private func discardResponse(_ slotIndex: Int32) {
         pushSlots.pointer(slotIndex).pointee.status = 0
         resetStream(slotIndex, .protocolError)

@@ -125,7 +125,7 @@ extension Connection {
         }
         // Refuse a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so the token
         // of a replaced key, or of a new key that the connection tries, can become too old. If APNs refused the new
-        // key's token for its age, `tokenSource` would drop the new key, although the key is good.
+        // key's token for its age, `tokenSource` would discard the new key, although the key is good.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,

@@ -71,7 +71,7 @@ final class Connection {
     /// How many more frames we accept from the server until the next refill.
     var allowedFrameCount = ConnectionLimits.framesPerSecondMax
     /// When `allowedFrameCount` was last set to `framesPerSecondMax`.
-    var framesRefilledAtMilliseconds: Int64 = 0
+    var frameAllowanceRefilledAtMilliseconds: Int64 = 0
 
     /// How many streams may be open at once; 0 in all phases but `unauthenticated` and `open`.
     private(set) var streamsMax = 0
@@ -312,7 +312,7 @@ extension Connection {
             return close(.notHTTP2, detail: "ALPN gave \(stream.negotiatedProtocol ?? "nothing")")
         }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
-        framesRefilledAtMilliseconds = loop.nowMilliseconds
+        frameAllowanceRefilledAtMilliseconds = loop.nowMilliseconds
         writePreface()
         enter(.awaitingSettings)
         schedule(.settingsTimeout, afterMilliseconds: configuration.settingsTimeoutMilliseconds)

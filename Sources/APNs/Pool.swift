@@ -148,7 +148,7 @@ public final class Pool {
             statistics.retryCount += 1
             retryBudget.drawRetry()
         } else {
-            retryBudget.refillForFirstAttempt()
+            retryBudget.addShareForFirstAttempt()
         }
         if !breaker.isClosed { breaker.recordSubmission() }
         return true
@@ -269,12 +269,12 @@ public final class Pool {
     }
 
     /// Retires the connection if the reason for a refusal shows that its pushes may succeed on another connection.
-    /// After ExpiredProviderToken or UnrelatedKeyIdInToken, also tells the token source, which may drop the token.
+    /// After ExpiredProviderToken or UnrelatedKeyIdInToken, also tells the token source, which may forget the token.
     private func retireIfNeeded(_ connection: Connection, after reason: Reason) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             if let token = connection.providerToken {
-                tokenSource.dropRefused(token, unixSeconds: loop.wallMilliseconds / 1_000)
+                tokenSource.forgetRefused(token, unixSeconds: loop.wallMilliseconds / 1_000)
             }
             retireForProviderToken(connection, reason)
         case .tooManyProviderTokenUpdates:

@@ -40,8 +40,8 @@ public enum ProviderTokenRenewal {
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
     ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
-    ///   - refusedIssuedAtSeconds: the issue time of the last token that this process dropped because APNs refused it;
-    ///     nil if it dropped none.
+    ///   - refusedIssuedAtSeconds: the issue time of the last token that this process forgot because APNs refused it;
+    ///     nil if it forgot none.
     public static func nextAction(
         _ storedToken: StoredToken?,
         inUseIssuedAtSeconds: Int64?,

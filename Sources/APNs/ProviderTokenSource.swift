@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
 /// more connection with the candidate's token, and sends one push at a time there. If APNs refuses the candidate, the
-/// source drops it, and the push is sent again with the key in use. If APNs accepts the candidate's token, the
+/// source discards it, and the push is sent again with the key in use. If APNs accepts the candidate's token, the
 /// candidate becomes the key in use. The pools then replace their connections with the old key one after the other,
 /// because one connection must never carry tokens of two keys.
 public final class ProviderTokenSource: Sendable {
@@ -17,8 +17,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why the last candidate key failed: APNs' reason; `absent` if the key could not sign a token, or APNs gave no
-        /// reason. Nil if no candidate key has failed, or APNs has accepted a later candidate key.
+        /// Why the last candidate key failed: APNs' reason, or `absent` without one, for example if the key could not
+        /// sign a token. Nil if no candidate has failed since APNs last accepted one.
         public var refusalReason: Reason?
     }
 
@@ -46,7 +46,7 @@ public final class ProviderTokenSource: Sendable {
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var sharesTokens = false
-        /// The issue time of the token that `dropRefused` dropped last; nil if it dropped none. Redis may still have
+        /// The issue time of the last token that `forgetRefused` forgot; nil if it forgot none. Redis may still have
         /// this token, and the process must not adopt the token again.
         var refusedIssuedAtSeconds: Int64?
     }
@@ -101,10 +101,11 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Drops a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken` signs
-    /// a new one. Keeps a token that is younger than 20 minutes: APNs calls it expired only because the clocks differ,
-    /// and more new tokens would lead to TooManyProviderTokenUpdates. But drops a token that was issued in the future.
-    func dropRefused(_ token: ProviderToken, unixSeconds: Int64) {
+    /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
+    /// signs a new one. Keeps a token that is younger than 20 minutes: APNs calls it expired only because the clocks
+    /// differ, and more new tokens would lead to TooManyProviderTokenUpdates. But forgets a token that was issued in
+    /// the future.
+    func forgetRefused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
             let ageSeconds = token.ageSeconds(at: unixSeconds)
@@ -124,9 +125,9 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { $0.sharesTokens = true }
     }
 
-    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and the issue times of the token in use and of
-    /// the last token that was dropped because APNs refused it. A time is nil if there is no such token.
-    public var renewalInput: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
+    /// The id of the key in use, and two issue times: of the token in use, and of the last token that was forgotten
+    /// because APNs refused it. A time is nil if there is no such token. ``ProviderTokenRenewal`` uses these values.
+    public var keyAndIssueTimes: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
 
@@ -156,7 +157,7 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Replacing the key in use
 
-    /// Offers a key, which replaces the key in use once APNs has accepted it. Drops an earlier candidate.
+    /// Offers a key, which replaces the key in use once APNs has accepted it. Discards an earlier candidate.
     ///
     /// - Throws: ``InvalidSettingError`` if the identifier is not 10 letters and digits.
     public func offer(_ key: SigningKey, keyIdentifier: String) throws(InvalidSettingError) {
@@ -199,7 +200,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// Returns the candidate key's token to the first pool that asks. This pool must try the token and call `endTrial`.
     /// Other pools get nil until then, but for at most `trialSecondsMax`. Without a candidate, every pool gets nil. A
-    /// candidate that cannot sign a token is dropped.
+    /// candidate that cannot sign a token is discarded.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,

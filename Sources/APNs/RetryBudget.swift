@@ -23,10 +23,12 @@ public struct RetryBudget: Sendable {
         Double(max(0, balanceHundredths)) / Double(Self.retriesSavedMax * Self.hundredthsPerRetry)
     }
 
-    mutating func refillForFirstAttempt() {
+    /// Call this for each first attempt: the attempt pays for a tenth of a retry (``retryPercent``).
+    mutating func addShareForFirstAttempt() {
         balanceHundredths = min(balanceHundredths + Self.retryPercent, Self.retriesSavedMax * Self.hundredthsPerRetry)
     }
 
+    /// Call this for each retry.
     mutating func drawRetry() {
         balanceHundredths = max(0, balanceHundredths - Self.hundredthsPerRetry)
     }

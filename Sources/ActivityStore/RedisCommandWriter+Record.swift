@@ -30,7 +30,7 @@ extension RedisCommandWriter {
 
     /// Writes a claim as eight raw bytes: the scripts only test whether two claims are equal.
     mutating func writeArgument(claim: UInt64) {
-        writeArgument(byteCount: 8) { $0.writeNumber(claim, bytes: 8) }
+        writeArgument(byteCount: 8) { $0.writeNumber(claim, byteCount: 8) }
     }
 
     /// Writes a time or a duration in a fixed number of digits, so that the scripts can compare times as text.
@@ -43,7 +43,7 @@ extension RedisCommandWriter {
     /// Writes a time in the binary form that an activity's value has.
     mutating func writeArgument(binaryMilliseconds milliseconds: Int64) {
         writeArgument(byteCount: StoredActivity.millisecondsBytes) {
-            $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredActivity.millisecondsBytes)
+            $0.writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
         }
     }
 
@@ -102,8 +102,8 @@ extension RedisCommandWriter {
         writeStoredVersion(version)
         writeByte(byte14)
         writeByte(byte15)
-        writeNumber(UInt64(clamping: version.timestamp), bytes: StoredActivity.secondsBytes)
-        writeNumber(StoredDigest.value(of: digest), bytes: StoredDigest.byteCount)
+        writeNumber(UInt64(clamping: version.timestamp), byteCount: StoredActivity.secondsBytes)
+        writeNumber(StoredDigest.value(of: digest), byteCount: StoredDigest.byteCount)
     }
 
     /// Writes the version of a command with an alert at the end of a call of a ``CallBatch``.
@@ -112,8 +112,8 @@ extension RedisCommandWriter {
     /// Writes a token and its time into a call of a ``CallBatch``.
     mutating func writeToken(_ token: UnsafeRawBufferPointer, _ environment: APNsEnvironment, milliseconds: UInt64) {
         Self.withEncodedToken(token, environment) { form, token in
-            writeNumber(UInt64(token.count), bytes: 2)
-            writeNumber(milliseconds, bytes: StoredActivity.millisecondsBytes)
+            writeNumber(UInt64(token.count), byteCount: 2)
+            writeNumber(milliseconds, byteCount: StoredActivity.millisecondsBytes)
             writeByte(form.rawValue)
             writeVerbatim(token)
         }
@@ -130,11 +130,11 @@ extension RedisCommandWriter {
         Self.withEncodedToken(registration.token, registration.environment) { form, token in
             writeByte(bits)
             writeByte(form.rawValue)
-            writeNumber(UInt64(token.count), bytes: 2)
+            writeNumber(UInt64(token.count), byteCount: 2)
             writeByte(UInt8(audienceCount))
             writeNumber(
                 StoredTime.clampedMilliseconds(registration.registeredAtMilliseconds),
-                bytes: StoredActivity.millisecondsBytes
+                byteCount: StoredActivity.millisecondsBytes
             )
             writeVerbatim(token)
         }
@@ -150,8 +150,8 @@ extension RedisCommandWriter {
     /// - Parameter milliseconds: the time in the reply that named the audiences.
     mutating func writeDepartureConfirmation(_ bits: UInt8, milliseconds: Int64) {
         writeByte(bits)
-        writeNumber(0, bytes: 4)
-        writeNumber(StoredTime.clampedMilliseconds(milliseconds), bytes: StoredActivity.millisecondsBytes)
+        writeNumber(0, byteCount: 4)
+        writeNumber(StoredTime.clampedMilliseconds(milliseconds), byteCount: StoredActivity.millisecondsBytes)
     }
 
     private mutating func writeStoredVersion(_ version: Version) {
@@ -162,8 +162,8 @@ extension RedisCommandWriter {
         writeBytes(StoredVersion.textByteCount) { StoredVersion.writeText(version, to: $0) }
     }
 
-    private mutating func writeNumber(_ value: UInt64, bytes count: Int) {
-        writeBytes(count) { LittleEndian.write(value, bytes: count, to: $0) }
+    private mutating func writeNumber(_ value: UInt64, byteCount: Int) {
+        writeBytes(byteCount) { LittleEndian.write(value, byteCount: byteCount, to: $0) }
     }
 
     private mutating func writeDeviceTokenArguments(

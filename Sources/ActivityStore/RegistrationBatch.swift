@@ -115,7 +115,7 @@ enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let mentionsFrequentUpdates: UInt8 = 1
     static let allowsFrequentUpdates: UInt8 = 2
-    /// The bits 4 and 8 are the ``RegistrationSource``: its raw value, shifted left by this number.
+    /// The bits with the values 4 and 8 hold the ``RegistrationSource``: its raw value, shifted left by 2.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
     static let namesAudiences: UInt8 = 16

@@ -69,7 +69,8 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
         ("AT_REGISTERED", Int64(StoredActivity.registrationTimeByteOffset + 1)),
         ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
-        ("RECORD_BYTES", Int64(StoredActivity.tokenByteOffset)),
+        // The part that every value has, before the token.
+        ("FIXED_BYTES", Int64(StoredActivity.tokenByteOffset)),
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
         ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),

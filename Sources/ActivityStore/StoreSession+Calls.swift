@@ -101,12 +101,12 @@ extension StoreSession {
                 $0.writeArgument(operation: "recordStart")
                 $0.writeArgument(version)
             }
-        case .hold(let version, let command, let carriesAlert):
+        case .hold(let version, let command, let hasAlert):
             write(.hold, call.tag, key, argumentCount: 5, argumentBytes: 64 + command.count, on: connection) {
                 $0.writeArgument(operation: "hold")
                 $0.writeTextArgument(version)
                 $0.writeArgument(command)
-                $0.writeArgument(letter: UInt8(ascii: carriesAlert ? "1" : "0"))
+                $0.writeArgument(letter: UInt8(ascii: hasAlert ? "1" : "0"))
                 $0.writeArgument(version)
             }
         case .unregister(let atMilliseconds):

@@ -213,9 +213,9 @@ extension StoreSession {
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
-    /// Reads a send verdict whose reply is only the activity's value before the admission. Its timestamp and priority
-    /// are those that the command asked for. The token is in the value. The number of pushes left in the budget is
-    /// computed from the value and the server's clock.
+    /// Reads a send verdict whose reply is only the activity's value before the admission. The push gets the timestamp
+    /// and the priority that the command asked for. The token is in the value. The number of pushes left in the budget
+    /// is computed from the value and the server's clock.
     private func parseSendVerdict(
         asAskedBy call: StoreSessionCall,
         value: Bytes,

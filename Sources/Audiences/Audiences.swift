@@ -171,7 +171,7 @@ public struct Audiences: ~Copyable {
         activityStoreQueue = StoreQueue(limit: configuration.refusedMembersMax)
         outgoingRecords = OutgoingRecordQueue(
             limit: configuration.commandsMax * (MemberLocation.segmentCount + 2) + configuration.fanoutRecordsMax * 4
-                + configuration.refusedMembersMax * 2 + configuration.startsMax
+                + configuration.refusedMembersMax * 2 + configuration.unacknowledgedStartsMax
         )
     }
 

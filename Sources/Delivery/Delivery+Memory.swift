@@ -1,4 +1,4 @@
-/// Limits the memory of a core: says how much a record needs, and frees unused blocks.
+/// Limits the memory of a core: says how much a record needs, and returns unused memory to the system.
 extension Delivery {
     /// An estimate of the bytes that one more record needs, without the record's blocks: its slot, its entries in the
     /// queues, its change of audiences, and two activities.
@@ -6,20 +6,21 @@ extension Delivery {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }
 
-    /// Unused blocks are freed when their bytes exceed `usedBlockBytesMax` divided by this number. `MemoryBudget`
+    /// Unused blocks are deallocated when their bytes exceed `usedBlockBytesMax` divided by this number. `MemoryBudget`
     /// reserves just as much memory for unused blocks.
     private static var spareBytesDivisor: Int { 4 }
-    /// The shortest interval between two releases. A release visits every free block, so it must be rare.
-    private static var releaseIntervalMilliseconds: Int64 { 1_000 }
+    /// The shortest interval between two deallocations. They must be rare, because each visits every free block.
+    private static var deallocationIntervalMilliseconds: Int64 { 1_000 }
 
-    /// Frees blocks that nothing uses any more, for example after a backlog or after records of another size.
-    mutating func releaseSpareBlocks(now: Moment) {
+    /// Deallocates the chunks in which every block is free, for example after a backlog or after records of another
+    /// size.
+    mutating func deallocateSpareBlocks(now: Moment) {
         guard
             records.allocatedBlockBytes - records.usedBlockBytes > configuration.usedBlockBytesMax
                 / Self.spareBytesDivisor,
-            now.monotonicMilliseconds >= lastBlockReleaseAtMilliseconds + Self.releaseIntervalMilliseconds
+            now.monotonicMilliseconds >= deallocatedBlocksAtMilliseconds + Self.deallocationIntervalMilliseconds
         else { return }
-        lastBlockReleaseAtMilliseconds = now.monotonicMilliseconds
-        records.releaseFreeBlocks()
+        deallocatedBlocksAtMilliseconds = now.monotonicMilliseconds
+        records.deallocateFreeBlocks()
     }
 }

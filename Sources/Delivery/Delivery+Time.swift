@@ -18,7 +18,7 @@ extension Delivery {
         // (`checkReadAheadEnd`). If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if awaitingStoreRecordCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
-        releaseSpareBlocks(now: now)
+        deallocateSpareBlocks(now: now)
         reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDueActivity() {

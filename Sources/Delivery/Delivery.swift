@@ -87,8 +87,8 @@ public struct Delivery: ~Copyable {
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApp: [AppCounters]
-    /// When unused blocks were last freed, a monotonic time.
-    var lastBlockReleaseAtMilliseconds: Int64 = 0
+    /// When unused blocks were last deallocated, a monotonic time.
+    var deallocatedBlocksAtMilliseconds: Int64 = 0
     /// The number of records whose next step needs a reply of the store. Some calls need no reply before the next step,
     /// so their records are not counted (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var awaitingStoreRecordCount = 0

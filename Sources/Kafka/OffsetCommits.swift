@@ -68,7 +68,7 @@ struct OffsetCommits {
         storedOffsets[partition] = StoredOffset(nextOffset: nextOffset, metadata: metadata)
     }
 
-    /// Forgets partitions that this consumer gives up.
+    /// Removes partitions that this consumer gives up.
     mutating func remove(_ partitions: [TopicPartition]) {
         for partition in partitions { storedOffsets[partition] = nil }
     }

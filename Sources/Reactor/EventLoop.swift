@@ -196,15 +196,15 @@ public final class EventLoop {
     }
 
     /// Releases every handler that is still registered. Called when the loop will run no more iterations.
-    func discardHandlers() {
+    func releaseHandlers() {
         // A handler's `deinit` may call the loop. So first replace the loop's tables, then release the
         // handlers.
-        let discardedTables = (registrations, timers, iterationEndHandlers, resolver)
+        let releasedTables = (registrations, timers, iterationEndHandlers, resolver)
         registrations = []
         timers = TimerHeap()
         iterationEndHandlers = []
         resolver = nil
-        withExtendedLifetime(discardedTables) {}
+        withExtendedLifetime(releasedTables) {}
     }
 
     // MARK: - The loop's clock
@@ -251,7 +251,7 @@ public final class EventLoop {
         }
     }
 
-    /// Stops watching a descriptor. Call it before closing the descriptor. The loop drops events that it has
+    /// Stops watching a descriptor. Call it before closing the descriptor. The loop discards events that it has
     /// already fetched for the descriptor, even if the number is reused in the same iteration. Does nothing for a
     /// descriptor that the loop does not watch.
     public func remove(descriptor: Int32) {

@@ -66,7 +66,7 @@ private final class ThreadStart: @unchecked Sendable {
     func run() {
         _ = CLinux_pthread_setname_np(pthread_self(), truncatedThreadName(name))
         body(loop)
-        loop.discardHandlers()
+        loop.releaseHandlers()
     }
 }
 

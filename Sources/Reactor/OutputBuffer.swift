@@ -43,7 +43,7 @@ struct OutputBuffer: ~Copyable {
         }
     }
 
-    /// Drops the content and frees the memory.
+    /// Discards the content and deallocates the memory.
     mutating func removeAll() {
         memory.deallocate()
         memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)

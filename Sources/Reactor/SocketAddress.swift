@@ -23,17 +23,17 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     public init?(numeric: String, port: UInt16) {
         var text = Substring(numeric)
         guard !text.utf8.contains(0) else { return nil }
-        var version4 = in_addr()
-        if inet_pton(AF_INET, String(text), &version4) == 1 {
-            storage = .ipv4(address: UInt32(bigEndian: version4.s_addr), port: port)
+        var ipv4Address = in_addr()
+        if inet_pton(AF_INET, String(text), &ipv4Address) == 1 {
+            storage = .ipv4(address: UInt32(bigEndian: ipv4Address.s_addr), port: port)
             return
         }
         if text.hasPrefix("["), text.hasSuffix("]"), text.utf8.count > 2 {
             text = text.dropFirst().dropLast()
         }
-        var version6 = in6_addr()
-        guard inet_pton(AF_INET6, String(text), &version6) == 1 else { return nil }
-        storage = SocketAddress.ipv6Storage(version6, scope: 0, port: port)
+        var ipv6Address = in6_addr()
+        guard inet_pton(AF_INET6, String(text), &ipv6Address) == 1 else { return nil }
+        storage = SocketAddress.ipv6Storage(ipv6Address, scope: 0, port: port)
     }
 
     /// Returns the address of a Unix socket; nil if the path is empty, contains a NUL, or is longer than

@@ -134,7 +134,7 @@ public final class Stream {
     /// Bytes that were written to the stream and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
-    /// Ends the stream now. Drops the waiting output. The handler does not get `streamClosed`. Any callback
+    /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. Any callback
     /// may call it, and a second call does nothing.
     public func close() {
         switch phase {
@@ -145,14 +145,14 @@ public final class Stream {
         case .idle, .connecting, .accepted, .handshaking, .halfClosed, .failing:
             break
         }
-        release()
+        closeTransport()
     }
 
     /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated
     /// connection.
     public func closeWithoutCloseNotify() {
         if case .closed = phase { return }
-        release()
+        closeTransport()
     }
 
     // MARK: - Ends of the stream
@@ -166,7 +166,7 @@ public final class Stream {
         // If the stream has already failed, the handler gets that first error.
         if case .failing(let firstError, _) = phase { reportedError = firstError }
         let handler = handler
-        release()
+        closeTransport()
         handler?.streamClosed(self, error: reportedError)
     }
 
@@ -183,7 +183,7 @@ public final class Stream {
         }
     }
 
-    private func release() {
+    private func closeTransport() {
         phase = .closed
         cancelTimers()
         if watchedInterest != nil {

@@ -67,7 +67,7 @@ struct TimerHeap {
             return nil
         }
         removeEntry(at: Int(slots[slot].position))
-        return releaseSlot(timer.slot)
+        return freeSlot(timer.slot)
     }
 
     /// Removes the earliest timer if it is due at `nowMilliseconds` and its number is below `schedulingNumber`.
@@ -78,7 +78,7 @@ struct TimerHeap {
             return nil
         }
         removeEntry(at: 0)
-        return releaseSlot(first.slot)
+        return freeSlot(first.slot)
     }
 
     // MARK: - Slots of timers
@@ -96,7 +96,7 @@ struct TimerHeap {
         return UInt32(slots.count - 1)
     }
 
-    private mutating func releaseSlot(_ slot: UInt32) -> RemovedTimer? {
+    private mutating func freeSlot(_ slot: UInt32) -> RemovedTimer? {
         let index = Int(slot)
         let handler = slots[index].handler
         slots[index].handler = nil

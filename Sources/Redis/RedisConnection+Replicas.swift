@@ -89,14 +89,14 @@ extension RedisConnection {
         hasEnoughReplicas = nil
         let replicaCount = reply.kind == .integer ? reply.integer : 0
         let areEnough = reply.kind == .integer && replicaCount >= Int64(configuration.requiredReplicaCount)
-        let change = replicaWatch.handleWaitReply(
+        let reportedStatus = replicaWatch.handleWaitReply(
             hasEnoughReplicas: areEnough,
             nowMilliseconds: loop.nowMilliseconds
         )
         // This WAIT does not cover calls that were issued after it. If one of them needs replicas, `sendWaitIfNeeded`
         // writes another WAIT at the end of this iteration.
         scheduleIterationEnd()
-        switch change {
+        switch reportedStatus {
         case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)
         case .missing(let isGivenUp)?:
             let refusal = reply.kind == .error ? RedisError(reply: reply.bytes) : nil

@@ -244,7 +244,7 @@ public final class RedisConnection {
     private static let askingCommand: StaticString = "*1\r\n$6\r\nASKING\r\n"
 
     /// Whether the connection has room for ASKING and one more call.
-    var hasRoomForAskedCall: Bool {
+    var hasRoomForAskingAndCall: Bool {
         guard let stream else { return false }
         return outstandingCalls.count + 1 < configuration.outstandingCallsMax
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
@@ -257,7 +257,7 @@ public final class RedisConnection {
     /// Sends ASKING, which makes the server accept the next command although the key's slot is still moving
     /// to it. The caller must issue the call at once, so that ASKING applies to it.
     func sendAsking(keyFingerprint: UInt64) {
-        precondition(phase == .ready && hasRoomForAskedCall && configuration.callsPerCommandMax == 1)
+        precondition(phase == .ready && hasRoomForAskingAndCall && configuration.callsPerCommandMax == 1)
         stream?.write(UnsafeRawBufferPointer(Self.askingCommand.bytes))
         appendOutstandingCall(.asking, commandCallCount: 1)
         nextKeyFingerprint = keyFingerprint

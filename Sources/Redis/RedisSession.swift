@@ -11,7 +11,7 @@ public protocol RedisSession: AnyObject {
     /// Writes the collected calls, in as few commands as possible. The connection calls this method at the end of
     /// the iteration, and before it sends the scripts again.
     func flush(on connection: RedisConnection)
-    /// Drops the collected calls that are not written, because the connection was lost or closed.
+    /// Discards the collected calls that are not written, because the connection was lost or closed.
     /// ``handleFailure(_:)`` follows for each of them.
     func discardCollectedCalls()
     /// The `callCount` oldest calls, which left as one command, got a reply that is not an error. The session must

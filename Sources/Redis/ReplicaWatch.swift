@@ -18,11 +18,11 @@ struct ReplicaWatch {
         case givenUp
     }
 
-    /// A change that an operator should know.
-    enum Change: Equatable {
-        /// Too few replicas acknowledged.
+    /// What the connection reports after a reply to WAIT (``RedisReplicaStatus``).
+    enum ReportedStatus: Equatable {
+        /// Too few replicas acknowledged. Reported after each such reply, not only after the first.
         case missing(isGivenUp: Bool)
-        /// Enough replicas acknowledge again.
+        /// Enough replicas acknowledge again. Reported once, after the first such reply.
         case acknowledging
     }
 
@@ -76,7 +76,7 @@ struct ReplicaWatch {
     /// Handles the reply to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledged, now and before.
-    mutating func handleWaitReply(hasEnoughReplicas: Bool, nowMilliseconds: Int64) -> Change? {
+    mutating func handleWaitReply(hasEnoughReplicas: Bool, nowMilliseconds: Int64) -> ReportedStatus? {
         isWaitOutstanding = false
         guard !hasEnoughReplicas else {
             let wasAcknowledging = phase == .acknowledging

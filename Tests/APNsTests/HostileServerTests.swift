@@ -148,7 +148,7 @@ import Testing
         #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
         // To detect a flood, the client counts the frames of each second. On a busy machine it may read a flood for
         // longer than a second, so here it does not begin a new count.
-        fixture.pool.connections.first?.framesRefilledAtMilliseconds =
+        fixture.pool.connections.first?.frameAllowanceRefilledAtMilliseconds =
             fixture.loop.nowMilliseconds + EventLoop.eventWaitMillisecondsMax
         peer.send(attack.bytes)
         #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.protocolError] }))

@@ -264,14 +264,14 @@ import Testing
         }
         #expect(retryCount == RetryBudget.retriesSavedMax && budget.remainingRatio == 0)
         for _ in 0..<1_000 {
-            budget.refillForFirstAttempt()
+            budget.addShareForFirstAttempt()
             if budget.permitsRetry {
                 budget.drawRetry()
                 retryCount += 1
             }
         }
         #expect(retryCount == RetryBudget.retriesSavedMax + 100)
-        for _ in 0..<100_000 { budget.refillForFirstAttempt() }
+        for _ in 0..<100_000 { budget.addShareForFirstAttempt() }
         #expect(budget.remainingRatio == 1)
     }
 

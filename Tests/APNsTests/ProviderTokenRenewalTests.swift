@@ -125,7 +125,7 @@ import Testing
         let source = try makeSource()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: nowSeconds), keyIdentifier: "OTHERKEY00")
-        #expect(source.renewalInput.inUseIssuedAtSeconds == nil)
+        #expect(source.keyAndIssueTimes.inUseIssuedAtSeconds == nil)
         #expect(source.signSharedToken(keyIdentifier: "OTHERKEY00", unixSeconds: nowSeconds) == nil)
     }
 
@@ -135,9 +135,10 @@ import Testing
         let token = try #require(source.signSharedToken(keyIdentifier: "ABC123DEFG", unixSeconds: nowSeconds))
         #expect(SharedToken(encodedText: token.encodedText) == token)
         #expect(source.currentToken(unixSeconds: nowSeconds)?.text == token.text)
-        source.dropRefused(try #require(source.currentToken(unixSeconds: nowSeconds)), unixSeconds: nowSeconds + 1_300)
-        #expect(source.renewalInput.refusedIssuedAtSeconds == nowSeconds)
-        #expect(source.renewalInput.inUseIssuedAtSeconds == nil)
+        let tokenInUse = try #require(source.currentToken(unixSeconds: nowSeconds))
+        source.forgetRefused(tokenInUse, unixSeconds: nowSeconds + 1_300)
+        #expect(source.keyAndIssueTimes.refusedIssuedAtSeconds == nowSeconds)
+        #expect(source.keyAndIssueTimes.inUseIssuedAtSeconds == nil)
     }
 
     /// A pool that sends nothing cannot try a new key. After 30 s another pool may try it.

@@ -24,14 +24,14 @@ import Testing
         let source = try TestCredentials.tokens()
         let start: Int64 = 1_790_000_000
         let firstToken = try #require(source.currentToken(unixSeconds: start))
-        source.dropRefused(firstToken, unixSeconds: start + 20 * 60 - 1)
+        source.forgetRefused(firstToken, unixSeconds: start + 20 * 60 - 1)
         #expect(source.currentToken(unixSeconds: start + 20 * 60 - 1) === firstToken)
-        source.dropRefused(firstToken, unixSeconds: start + 20 * 60)
+        source.forgetRefused(firstToken, unixSeconds: start + 20 * 60)
         let secondToken = try #require(source.currentToken(unixSeconds: start + 20 * 60))
         #expect(secondToken !== firstToken)
         // Refusals of the first token on other connections do not concern the second token, so the second
         // token stays in use.
-        source.dropRefused(firstToken, unixSeconds: start + 45 * 60)
+        source.forgetRefused(firstToken, unixSeconds: start + 45 * 60)
         #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 

@@ -25,7 +25,7 @@ import Testing
             request: PushRequest(
                 requestsHighPriority: alert,
                 mayUseReserve: alert,
-                carriesAlert: alert,
+                hasAlert: alert,
                 carriedAlertVersion: carried.map { .at($0) }
             ),
             registration: token
@@ -33,7 +33,7 @@ import Testing
     }
 
     private func makeHold(_ timestamp: UInt64, _ bytes: [UInt8], alert: Bool) -> Operation {
-        .hold(attributesType: nil, version: .at(timestamp), command: bytes, carriesAlert: alert)
+        .hold(attributesType: nil, version: .at(timestamp), command: bytes, hasAlert: alert)
     }
 
     private func makeSettlement(_ timestamp: UInt64, _ outcome: Settlement = .accepted, alert: UInt64? = nil)
@@ -131,7 +131,7 @@ import Testing
         comparison.settle(makeSettlement(101))
     }
 
-    @Test func `A start drops the held command of the earlier life`() throws {
+    @Test func `A start removes the held command of the earlier life`() throws {
         let comparison = try makeComparison()
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
         #expect(comparison.server.hash(comparison.key.text)["h"] == nil)

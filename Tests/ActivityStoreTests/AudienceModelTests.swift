@@ -47,7 +47,7 @@ import Testing
         #expect(foundMembers == expected)
     }
 
-    @Test func `Expired members are dropped when there is no room`() throws {
+    @Test func `Expired members are removed when there is no room`() throws {
         var random = SplitMix64(seed: 8)
         var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
         for round in 0..<40 {

@@ -15,7 +15,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: pace,
-            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: alert),
+            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: alert),
             registration: nil
         )
     }
@@ -120,7 +120,7 @@ import Testing
                     version: .at(round),
                     digest: round,
                     pace: .spaced(Int64(index + 1) * 100_000),
-                    request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: false),
+                    request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: false),
                     registration: makeToken(1)
                 )
                 #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
@@ -167,7 +167,7 @@ import Testing
                 version: .at(2 + UInt64(tag)),
                 digest: 2 + UInt64(tag),
                 pace: .spaced(0),
-                request: PushRequest(requestsHighPriority: true, mayUseReserve: true, carriesAlert: false),
+                request: PushRequest(requestsHighPriority: true, mayUseReserve: true, hasAlert: false),
                 registration: nil
             )
             #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
@@ -288,7 +288,7 @@ import Testing
                 attributesType: nil,
                 version: .at(5),
                 command: Array(repeating: 0x41, count: length),
-                carriesAlert: true
+                hasAlert: true
             )
             #expect(caller.store.issue(makeUpdate(5, alert: true), key: key, tag: 1) == .issued)
             #expect(caller.store.issue(held, key: key, tag: 2) == .issued)

@@ -165,11 +165,9 @@ private final class DifferentialRunner {
                 expected = model.activities[key.text]?.fields ?? [:]
                 expectedExpiryMilliseconds = model.activities[key.text]?.expiresAtMilliseconds
                 if let record = storedFields["r"], record.count >= StoredActivity.tokenByteOffset {
-                    letters[
-                        Character(Unicode.Scalar(record[StoredActivity.phaseByteOffset] & 0x7F | 0x40)),
-                        default: 0
-                    ] +=
-                        1
+                    // The phase's letter is the byte without bit 128 (a draw), and with bit 64 (the own timestamp).
+                    let letter = record[StoredActivity.phaseByteOffset] & 127 | 64
+                    letters[Character(Unicode.Scalar(letter)), default: 0] += 1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]
@@ -244,7 +242,7 @@ extension ActivityState {
     /// The letter that the scripts would store for the phase of the newest version. The model itself stores
     /// no letter.
     private var letter: Character {
-        let alert = heldCommand?.carriesAlert ?? false
+        let alert = heldCommand?.hasAlert ?? false
         let letter: Character =
             switch versionPhase {
             case .waiting: heldCommand == nil ? "w" : "x"
@@ -258,13 +256,13 @@ extension ActivityState {
         return isEnded ? Character(letter.uppercased()) : letter
     }
 
-    /// The parts of the value that the scripts would store for the state.
+    /// The parts of the value that the scripts would store for the state, by their names in `activityParts`.
     var fields: [String: [UInt8]] {
         guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
         let stored = token.map { Array(storedToken($0.token, $0.environment)) } ?? []
         let rest = stored.dropFirst()
         var fields: [String: [UInt8]] = [:]
-        fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
+        fields["r"] = record(tokenForm: stored.first, tokenByteCount: rest.count)
         if !rest.isEmpty { fields["t"] = Array(rest) }
         if let acceptedAlertVersion { fields["e"] = bytes(acceptedAlertVersion) }
         if !audiences.isEmpty {
@@ -279,6 +277,7 @@ extension ActivityState {
         if let start {
             fields["b"] = bytes(start.version)
             if let claim = start.claim {
+                // The letter says whether the start was read again, is settled, or is being sent.
                 fields["b"]?.append(UInt8(ascii: start.isRecordedAgain ? "r" : start.isSettled ? "s" : "a"))
                 fields["b"]? += bytes(start.timestamp, 5) + bytes(claim, 8)
             }
@@ -286,20 +285,35 @@ extension ActivityState {
         return fields
     }
 
-    private func record(tokenForm: UInt8?, tokenCount: Int) -> [UInt8] {
-        var flags = tokenForm.flatMap { form in Array("PSps".utf8).firstIndex(of: form) }.map { $0 + 1 } ?? 0
-        if pace?.allowsFrequentUpdates ?? false { flags += 8 }
-        if pace?.throttledAtMilliseconds != nil { flags += 16 }
-        if start?.claim != nil { flags += 32 }
-        if start != nil { flags += 64 }
-        if retiredToken != nil { flags += 128 }
-        let state = version == nil ? "n" : letter
+    /// The bytes before the token. The numbers are written here again, so that the test fails if `StoredActivity` or a
+    /// script has a wrong one.
+    private func record(tokenForm: UInt8?, tokenByteCount: Int) -> [UInt8] {
+        // A token's form is stored as a number: the place of its letter in this list, from 1. 0 means no token.
+        let formLetters = Array("PSps".utf8)
+        let (frequentUpdatesFlag, throttleFlag, claimFlag, startFlag, retiredTokenFlag) = (8, 16, 32, 64, 128)
+        let (audiencesFlag, acceptedAlertFlag) = (16_384, 32_768)
+        let (ownTimestampBit, drawBit) = (64, 128)
+        var formAndFlags = tokenForm.flatMap { form in formLetters.firstIndex(of: form) }.map { $0 + 1 } ?? 0
+        if pace?.allowsFrequentUpdates ?? false { formAndFlags += frequentUpdatesFlag }
+        if pace?.throttledAtMilliseconds != nil { formAndFlags += throttleFlag }
+        if start?.claim != nil { formAndFlags += claimFlag }
+        if start != nil { formAndFlags += startFlag }
+        if retiredToken != nil { formAndFlags += retiredTokenFlag }
+        var tokenByteCountAndFlags = tokenByteCount
+        if acceptedAlertVersion != nil { tokenByteCountAndFlags += acceptedAlertFlag }
+        if !audiences.isEmpty { tokenByteCountAndFlags += audiencesFlag }
+        let noVersionLetter: Character = "n"
         let isOwnTimestamp = lastAssignedTimestamp == version?.timestamp ?? 0
+        // Every letter has the bit of the own timestamp. The scripts take the bit away if the last timestamp is not the
+        // version's own.
+        var phaseByte = Int((version == nil ? noVersionLetter : letter).asciiValue ?? 0)
+        if hasDrawnOnBudget { phaseByte += drawBit }
+        if !isOwnTimestamp { phaseByte -= ownTimestampBit }
         var record = bytes(pace?.updatesUntilSeconds ?? 0, 4)
-        record += bytes(tokenCount + (acceptedAlertVersion == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
-        record += bytes(flags, 1)
+        record += bytes(tokenByteCountAndFlags, 2)
+        record += bytes(formAndFlags, 1)
         record += bytes(shownDigest ?? 0, 6)
-        record += bytes(Int(state.asciiValue ?? 0) + (hasDrawnOnBudget ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
+        record += bytes(phaseByte, 1)
         record += bytes(lastSendMilliseconds, 6)
         record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
         record += bytes(pace?.budgetFullAtMilliseconds ?? 0, 6)
@@ -310,6 +324,7 @@ extension ActivityState {
 }
 
 extension DeviceState {
+    /// The fields of the hash that the scripts would store for the state: `admit-devices.lua` describes them.
     var fields: [String: [UInt8]] {
         var fields: [String: [UInt8]] = [:]
         if startBudgetFullAtMilliseconds != 0 { fields["s"] = Array(padded(startBudgetFullAtMilliseconds, 13).utf8) }

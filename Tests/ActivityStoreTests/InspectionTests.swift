@@ -25,7 +25,7 @@ import Testing
             version: .at(timestamp, 7),
             digest: timestamp,
             pace: pace,
-            request: PushRequest(requestsHighPriority: true, mayUseReserve: alert, carriesAlert: alert),
+            request: PushRequest(requestsHighPriority: true, mayUseReserve: alert, hasAlert: alert),
             registration: nil
         )
     }
@@ -49,9 +49,9 @@ import Testing
 
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
         #expect(try inspectActivity().newestVersion == .init(version: .at(100, 7), isEnd: false, phase: .waiting))
-        let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
+        let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], hasAlert: true)
         #expect(comparison.verdict(hold) == .held)
-        #expect(try inspectActivity().heldCommand == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
+        #expect(try inspectActivity().heldCommand == .init(version: .at(100, 7), command: [1, 0], hasAlert: true))
         #expect(try inspectActivity().lastPush == nil)
 
         let register = Operation.register(
@@ -109,7 +109,7 @@ import Testing
                 activity: "match-\(number)",
                 version: .at(timestamp),
                 command: [number],
-                carriesAlert: true
+                hasAlert: true
             )
             #expect(comparison.verdict(hold) == .held)
         }
@@ -147,7 +147,7 @@ import Testing
             shownVersion: nil
         )
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .noToken)
-        let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
+        let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], hasAlert: true)
         #expect(comparison.verdict(hold) == .held)
         #expect(comparison.verdict(register) == .registered)
         comparison.settle(.throttle(version: .at(0), pace: pace))

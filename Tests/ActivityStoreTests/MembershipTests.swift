@@ -36,7 +36,7 @@ import Testing
             version: .at(timestamp),
             digest: digest,
             pace: .spaced(0),
-            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: alert),
+            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: alert),
             registration: nil
         )
     }
@@ -237,7 +237,7 @@ import Testing
         comparison.settle(.retire(version: .at(100), makeRetirement("ee")))
         comparison.settle(makeConfirmation(401))
         #expect(comparison.verdict(makeCommand(.update, 110, alert: true)) == .noToken)
-        let hold = Operation.hold(attributesType: nil, version: .at(110), command: [7], carriesAlert: true)
+        let hold = Operation.hold(attributesType: nil, version: .at(110), command: [7], hasAlert: true)
         #expect(comparison.verdict(hold) == .held)
         #expect(comparison.perform(makeRegistration("ff", at: 500, in: encodeAudiences(3))).heldCommand == [7])
         #expect(comparison.perform(makeCommand(.update, 110, alert: true)).registration == makeToken("ff", at: 500))

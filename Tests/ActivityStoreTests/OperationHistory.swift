@@ -176,7 +176,7 @@ struct OperationHistory {
             )
         case 10..<14:
             let version = below(3) == 0 ? randomVersion() : lastVersion
-            return .hold(version: version, command: randomHeldCommand(), carriesAlert: below(2) == 0)
+            return .hold(version: version, command: randomHeldCommand(), hasAlert: below(2) == 0)
         case 14..<17:
             return .register(
                 randomToken(),

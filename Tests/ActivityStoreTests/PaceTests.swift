@@ -41,7 +41,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: makePace(spacing: spacing),
-            request: PushRequest(requestsHighPriority: high, mayUseReserve: reserve, carriesAlert: false),
+            request: PushRequest(requestsHighPriority: high, mayUseReserve: reserve, hasAlert: false),
             registration: token
         )
     }

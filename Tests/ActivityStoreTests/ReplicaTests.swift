@@ -303,7 +303,7 @@ import Testing
         /// Tells the watch that a call was issued. Returns whether the reply is withheld until replicas acknowledge.
         func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
-        func handleWaitReply(areEnough: Bool) -> ReplicaWatch.Change? {
+        func handleWaitReply(areEnough: Bool) -> ReplicaWatch.ReportedStatus? {
             watch.handleWaitReply(hasEnoughReplicas: areEnough, nowMilliseconds: nowMilliseconds)
         }
         func handleLostConnection() { watch.handleLostConnection() }

@@ -91,7 +91,7 @@ extension ScriptTests {
                     activity: activity,
                     version: version(timestamp),
                     command: command,
-                    carriesAlert: true
+                    hasAlert: true
                 )
             )
         }

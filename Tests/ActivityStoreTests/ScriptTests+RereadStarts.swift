@@ -31,10 +31,10 @@ extension ScriptTests {
     }
 
     /// Redis has not lost the activity, and nothing says that the start has reached a phone.
-    @Test func `A start read again drops no held command`() throws {
+    @Test func `A start read again removes no held command`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100)) == .noToken)
-        #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+        #expect(comparison.verdict(.hold(version: version(100), command: [1], hasAlert: false)) == .held)
         #expect(comparison.verdict(recordStart(200)) == .settled)
         #expect(comparison.perform(makeRegistration("aa")).heldCommand == [1])
         #expect(comparison.verdict(command(.update, 100)) == .send)
@@ -49,7 +49,7 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(recordStart(200)) == .settled)
         #expect(comparison.verdict(command(.update, 250)) == .noToken)
-        #expect(comparison.verdict(.hold(version: version(250), command: [1], carriesAlert: false)) == .held)
+        #expect(comparison.verdict(.hold(version: version(250), command: [1], hasAlert: false)) == .held)
         #expect(comparison.verdict(start(200, claim: 2)) == .send)
     }
 

@@ -83,7 +83,7 @@ extension ScriptTests {
         let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         if isHeldBefore {
             #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
-            #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+            #expect(comparison.verdict(.hold(version: version(100), command: [1], hasAlert: false)) == .held)
         }
         #expect(comparison.perform(reread(100)).timestamp == presentSeconds + 1)
         // The reply to the command was lost, so the command is repeated.
@@ -117,7 +117,7 @@ extension ScriptTests {
             request: PushRequest(
                 requestsHighPriority: false,
                 mayUseReserve: false,
-                carriesAlert: false,
+                hasAlert: false,
                 isReread: true
             ),
             registration: token(digits, at: timestamp * 1_000)
@@ -130,7 +130,7 @@ extension ScriptTests {
         let presentSeconds: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
-        #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
+        #expect(comparison.verdict(.hold(version: version(100), command: [1], hasAlert: false)) == .held)
         let repeatedRegistration = Operation.register(
             token("aa", at: 50),
             allowsFrequentUpdates: nil,

@@ -14,7 +14,7 @@ extension ScriptTests {
             request: PushRequest(
                 requestsHighPriority: false,
                 mayUseReserve: false,
-                carriesAlert: false,
+                hasAlert: false,
                 isTooOld: true
             ),
             registration: token

@@ -30,7 +30,7 @@ import Testing
             request: PushRequest(
                 requestsHighPriority: false,
                 mayUseReserve: false,
-                carriesAlert: false,
+                hasAlert: false,
                 endsNewerLife: endsNewerLife
             ),
             registration: token
@@ -291,7 +291,7 @@ import Testing
             version: version(1_760_000_005, .max),
             digest: 2,
             pace: .spaced(0),
-            request: PushRequest(requestsHighPriority: true, mayUseReserve: false, carriesAlert: true),
+            request: PushRequest(requestsHighPriority: true, mayUseReserve: false, hasAlert: true),
             registration: nil
         )
         #expect(comparison.verdict(update) == .send)

@@ -117,7 +117,7 @@ extension ActivityStore {
 struct PushRequest {
     var requestsHighPriority: Bool
     var mayUseReserve: Bool
-    var carriesAlert: Bool
+    var hasAlert: Bool
     var carriedAlertVersion: Version?
     var isTooOld = false
     var isReread = false
@@ -144,7 +144,7 @@ extension Operation {
                 pace: pace,
                 requestsHighPriority: request.requestsHighPriority,
                 mayUseReserve: request.mayUseReserve,
-                mayReplaceHeldAlert: request.carriesAlert,
+                mayReplaceHeldAlert: request.hasAlert,
                 carriedAlertVersion: request.carriedAlertVersion,
                 isTooOld: request.isTooOld,
                 isReread: request.isReread,
@@ -159,9 +159,9 @@ extension Operation {
         activity: String = "match",
         version: Version,
         command: [UInt8],
-        carriesAlert: Bool = false
+        hasAlert: Bool = false
     ) -> Self {
-        guard let attributesType else { return .hold(version: version, command: command, carriesAlert: carriesAlert) }
+        guard let attributesType else { return .hold(version: version, command: command, hasAlert: hasAlert) }
         return .holdStart(heldStart(attributesType, activity, version), command: command)
     }
 
@@ -235,7 +235,7 @@ extension Operation {
             version: version,
             digest: digest,
             pace: .spaced(spacingMilliseconds),
-            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: false),
+            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: false),
             registration: registration
         )
     }

@@ -31,7 +31,7 @@ struct InspectTextTests {
         report(change).lines().first { $0.hasPrefix(label + " ") }.map { String($0.dropFirst(10)) } ?? "no such line"
     }
 
-    private func heldCommand(_ version: Version, expirationSeconds: Int64? = nil, carriesAlert: Bool = true)
+    private func heldCommand(_ version: Version, expirationSeconds: Int64? = nil, hasAlert: Bool = true)
         -> HeldCommand
     {
         let expirationMember = expirationSeconds.map { ",\"expiration\":\($0)" } ?? ""
@@ -40,7 +40,7 @@ struct InspectTextTests {
              "content-state":{"home":2,"note":"\(String(repeating: "é", count: 300))"},"alert":{"title":"Goal"}}}
             """
         let commandJSON = JSONValue(parsing: text.utf8) ?? .null
-        return HeldCommand(version: version, commandJSON: commandJSON, carriesAlert: carriesAlert)
+        return HeldCommand(version: version, commandJSON: commandJSON, hasAlert: hasAlert)
     }
 
     @Test func `An activity without any data is described`() {
@@ -138,7 +138,7 @@ struct InspectTextTests {
                 == "update of 1 min 40 s ago with an alert: until a token registers, or expires in 1 min (14:14:20)"
         )
         #expect(
-            waitingLine(.sending, heldCommand(version, carriesAlert: false))
+            waitingLine(.sending, heldCommand(version, hasAlert: false))
                 == "update of 1 min 40 s ago: being sent, kept until the response is known"
         )
         #expect(

@@ -129,7 +129,7 @@ struct ReplayDeciderTests {
 
     @Test mutating func `A held command waits for its token, or is sent when there is one`() throws {
         let admission = try admit(record(100))
-        perform(.hold(version: admission.version, command: record(100), carriesAlert: false))
+        perform(.hold(version: admission.version, command: record(100), hasAlert: false))
         #expect(try reason(record(100)) == .held)
         #expect(try reason(record(90)) == .tokenUnknown)
         register()

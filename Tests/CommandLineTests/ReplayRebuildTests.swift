@@ -59,7 +59,7 @@ struct ReplayRebuildTests {
         #expect(try scene.admit("a", at: nowSeconds - 150, hasAlert: true) == .superseded)
         #expect(try scene.admit("a", at: nowSeconds - 100) == .duplicate)
         let heldCommand = try #require(try scene.inspection(of: "tokenless").heldCommand)
-        #expect(!heldCommand.carriesAlert)
+        #expect(!heldCommand.hasAlert)
         let record = String(decoding: heldCommand.command, as: UTF8.self)
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
         let command = try heldCommand.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
@@ -88,7 +88,7 @@ struct ReplayRebuildTests {
         #expect(try scene.admit("a", at: scene.nowSeconds - 50) == .noToken)
         let version = Version(timestamp: scene.nowSeconds - 50, sequence: 0)
         let command = Array((update.value ?? "").utf8)
-        #expect(try scene.perform("a", .hold(version: version, command: command, carriesAlert: false)).verdict == .held)
+        #expect(try scene.perform("a", .hold(version: version, command: command, hasAlert: false)).verdict == .held)
         let run = try scene.replay("rebuild", "--execute", "--json")
         #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
         // The command is still held, so it was never sent.

@@ -39,7 +39,8 @@ import Testing
         let map = try #require(SlotMap(slots: value, from: .host("here", port: 1)))
         #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
         #expect(map.replicas == [.host("here", port: 7_002)])
-        #expect(map.owners[..<8_192].allSatisfy { $0 == 0 } && map.owners[8_192...].allSatisfy { $0 == 1 })
+        #expect(map.primaryIndicesBySlot[..<8_192].allSatisfy { $0 == 0 })
+        #expect(map.primaryIndicesBySlot[8_192...].allSatisfy { $0 == 1 })
     }
 
     @Test(arguments: [

@@ -24,7 +24,7 @@ extension ControlHandler {
                 "no such part of a GOAWAY"
             )
             var goAway = try GoAway(tape, code: "code", reason: "reason", graceMilliseconds: "graceMilliseconds")
-            goAway.lastStream = try tape.optionalInteger("lastStream", of: 0)
+            goAway.lastStreamIdentifier = try tape.optionalInteger("lastStream", of: 0)
             return goAway
         }
         try await simulator.sendGoAway(goAway)

@@ -56,10 +56,11 @@ public struct Faults: Sendable, Equatable {
     /// that all lower streams are processed. So a request on a lower stream is processed in any case.
     ///
     /// Without a GOAWAY, the client waits for the responses to the unprocessed requests until its deadline. No GOAWAY
-    /// is sent if the connection gets fewer requests than ``goAwayAfterRequests``. None is sent either if it already had
-    /// as many when the fault was set; all its later requests then stay unprocessed.
+    /// is sent if the connection gets fewer requests than ``goAwayAfterRequests``. None is sent either if it already
+    /// had as many when the fault was set; all its later requests then stay unprocessed.
     public var goAwayUnprocessedRequests = 0
-    /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStream` must be nil: ``goAwayUnprocessedRequests`` decides it.
+    /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
+    /// ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
     /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
     /// that are not yet written are lost.
@@ -113,7 +114,7 @@ public struct Faults: Sendable, Equatable {
             return "goAwayUnprocessed is from 0 to goAwayAfterRequests"
         }
         if let problem = goAway.validationProblem { return "goAway: \(problem)" }
-        if goAway.lastStream != nil { return "goAway: lastStream follows from goAwayUnprocessed" }
+        if goAway.lastStreamIdentifier != nil { return "goAway: lastStream follows from goAwayUnprocessed" }
         if goAwayUnprocessedRequests > 0, goAway.graceMilliseconds > 0 {
             return "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
         }

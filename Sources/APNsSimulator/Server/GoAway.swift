@@ -9,7 +9,7 @@ public struct GoAway: Sendable, Equatable {
     /// A number below the last stream that has arrived makes a false GOAWAY: higher streams get no response, although
     /// their pushes may have reached phones. A client then sends those pushes twice.
     /// ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
-    public var lastStream: Int32?
+    public var lastStreamIdentifier: Int32?
     /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after
     /// this time. Meanwhile the client can open another connection.
     public var graceMilliseconds = 0
@@ -22,13 +22,13 @@ public struct GoAway: Sendable, Equatable {
     /// Describes an invalid value; nil if all values are valid.
     var validationProblem: String? {
         if reason.utf8.count > Self.reasonBytesMax { return "reason is longer than \(Self.reasonBytesMax) bytes" }
-        if let stream = lastStream, stream < 0 || stream > 0 && stream % 2 == 0 {
+        if let identifier = lastStreamIdentifier, identifier < 0 || identifier > 0 && identifier % 2 == 0 {
             return "lastStream is 0 or a client's stream, an odd number up to 2147483647"
         }
         if !(0...Self.graceMillisecondsMax).contains(graceMilliseconds) {
             return "graceMilliseconds is from 0 to \(Self.graceMillisecondsMax)"
         }
-        if graceMilliseconds > 0, lastStream != nil {
+        if graceMilliseconds > 0, lastStreamIdentifier != nil {
             return "lastStream cannot be set with graceMilliseconds: in two steps it is the last that has arrived"
         }
         return nil

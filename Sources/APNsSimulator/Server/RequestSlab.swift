@@ -62,7 +62,7 @@ struct RequestSlab: ~Copyable {
         return slot
     }
 
-    mutating func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    mutating func free(_ slot: UnsafeMutablePointer<RequestSlot>) {
         precondition(usedSlotCount > 0)
         slot.pointee.head = RequestHead()
         slot.pointee.bodyBytesReceived = 0

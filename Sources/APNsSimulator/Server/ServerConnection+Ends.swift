@@ -25,7 +25,7 @@ extension ServerConnection {
         let faults = server.connectionFaults(of: service)
         if requestCount == faults.goAwayAfterRequests {
             var goAway = self.faults.goAway
-            if faults.unprocessedRequestCount > 0 { goAway.lastStream = lastProcessedStream }
+            if faults.unprocessedRequestCount > 0 { goAway.lastStreamIdentifier = lastProcessedStream }
             submitGoAway(goAway)
         }
         if requestCount >= faults.cutAfterRequests { isCutDue = true }
@@ -61,7 +61,7 @@ extension ServerConnection {
         guard phase != .closed else { return }
         server.statistics.cutConnectionCount += 1
         recordLostResponses()
-        releaseSession()
+        freeSession()
         stream?.closeWithoutCloseNotify()
         stream = nil
         server.remove(self)
@@ -89,7 +89,7 @@ extension ServerConnection {
         guard let session else { return }
         phase = .draining
         server.statistics.goAwayCount += 1
-        let lastStream = goAway.lastStream ?? nghttp2_session_get_last_proc_stream_id(session)
+        let lastStream = goAway.lastStreamIdentifier ?? nghttp2_session_get_last_proc_stream_id(session)
         // From now on, streams above the last one must not be processed. nghttp2 drops them only after it has
         // sent the frame. Until then, `beginProcessing` refuses them.
         goAwayLastStream = lastStream

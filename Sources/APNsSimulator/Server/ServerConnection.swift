@@ -67,11 +67,11 @@ final class ServerConnection {
     }
 
     /// Frees the slot of a closed stream for another request.
-    func release(_ slot: UnsafeMutablePointer<RequestSlot>) {
+    func free(_ slot: UnsafeMutablePointer<RequestSlot>) {
         let (previous, next) = (slot.pointee.previousSlot, slot.pointee.nextSlot)
         if let previous { previous.pointee.nextSlot = next } else { firstSlot = next }
         next?.pointee.previousSlot = previous
-        server.slab.release(slot)
+        server.slab.free(slot)
     }
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
@@ -314,16 +314,16 @@ final class ServerConnection {
     /// Ends the connection, with TLS's close_notify.
     func close() {
         guard phase != .closed else { return }
-        releaseSession()
+        freeSession()
         stream?.close()
         stream = nil
         server.remove(self)
     }
 
-    /// Makes the connection `closed`, and releases its slots and nghttp2 session. The caller must close `stream`.
-    func releaseSession() {
+    /// Makes the connection `closed`, and frees its slots and nghttp2 session. The caller must close `stream`.
+    func freeSession() {
         phase = .closed
-        while let slot = firstSlot { release(slot) }
+        while let slot = firstSlot { free(slot) }
         slotBeingRead = nil
         nghttp2_session_del(session)
         session = nil

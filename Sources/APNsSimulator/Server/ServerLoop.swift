@@ -48,7 +48,7 @@ final class Mailbox: Sendable {
         return isPosted
     }
 
-    func removeAll() -> [Work] {
+    func takeAll() -> [Work] {
         state.withLock { state in
             defer { state.work = [] }
             return state.work
@@ -217,7 +217,7 @@ final class ServerLoop {
     func shutDown() {
         for listener in listeners { listener.close() }
         mailbox.close()
-        for work in mailbox.removeAll() { work(self) }
+        for work in mailbox.takeAll() { work(self) }
         for connection in Array(connections.values) { connection.close() }
         loop.cancel(responseTimer)
         loop.remove(descriptor: mailbox.wakeup.descriptor)
@@ -277,7 +277,7 @@ extension ServerLoop: TimerHandler {
 extension ServerLoop: DescriptorHandler {
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        for work in mailbox.removeAll() { work(self) }
+        for work in mailbox.takeAll() { work(self) }
     }
 }
 

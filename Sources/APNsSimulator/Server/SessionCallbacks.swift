@@ -137,7 +137,7 @@ private func streamClosed(
     connection(userData)?
         ._withUnsafeGuaranteedRef { connection in
             if connection.slotBeingRead == slot { connection.slotBeingRead = nil }
-            connection.release(slot)
+            connection.free(slot)
         }
     return 0
 }

@@ -40,7 +40,7 @@ enum AudienceScript: Int, CaseIterable {
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
         ("STRING_OVERHEAD", Int64(PageLimits.stringOverheadBytes)),
         // Members' entries in pages: their bytes; the flag of a device's entry, with its modulus (`StoreScript`); and
-        // the ages above which `arrange` drops an entry.
+        // the ages above which `arrange` removes an entry.
         ("ENTRY_BYTES_LEAST", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),
@@ -52,7 +52,21 @@ enum AudienceScript: Int, CaseIterable {
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
-        ("RANGE_COUNT_FIXED", AudienceHashLimits.rangeCountKeptMillisecondsMax),
+        ("RANGE_COUNT_KEPT", AudienceHashLimits.rangeCountKeptMillisecondsMax),
         ("BODY_KEPT", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
+        // Bits of a command to an audience and of its admission. The modulus of a bit is twice the bit: the top of
+        // admit.lua says how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
+        ("IS_END", Int64(AudienceAdmissionBits.isEnd)), ("IS_END_MODULUS", 2 * Int64(AudienceAdmissionBits.isEnd)),
+        ("IS_START", Int64(AudienceAdmissionBits.isStart)),
+        ("IS_START_MODULUS", 2 * Int64(AudienceAdmissionBits.isStart)),
+        ("KIND_MODULUS", 2 * Int64(AudienceAdmissionBits.isStart)),
+        ("REQUESTS_HIGH_PRIORITY", Int64(AudienceAdmissionBits.requestsHighPriority)),
+        ("REQUESTS_HIGH_PRIORITY_MODULUS", 2 * Int64(AudienceAdmissionBits.requestsHighPriority)),
+        ("MAY_USE_RESERVE", Int64(AudienceAdmissionBits.mayUseReserve)),
+        ("IS_DEMOTED", Int64(AudienceAdmissionBits.isDemoted)),
+        // Byte 22 of a fan-out in the hash: the number of broadcasts times the factor, plus the bit.
+        ("IS_FINISHED", Int64(StoredFanout.isFinishedBit)),
+        ("IS_FINISHED_MODULUS", 2 * Int64(StoredFanout.isFinishedBit)),
+        ("BROADCAST_COUNT_FACTOR", StoredFanout.broadcastCountFactor),
     ]
 }

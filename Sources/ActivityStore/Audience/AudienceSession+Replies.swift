@@ -16,7 +16,7 @@ extension AudienceSession {
         guard let call = calls.oldest else { return }
         switch call.kind {
         case .readDirectoryForAppend, .arrange:
-            guard let directory = reply.bytesOrEmpty else { return handleProtocolViolation(on: connection) }
+            guard let directory = reply.bytesIfStringOrNull else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
             entryAppender.handleDirectory(directory, call.appendSlot)
@@ -102,8 +102,8 @@ extension AudienceSession {
         case .newestState: parseNewestState(reply, from: reader)
         case .claim: parseProgress(reply, from: reader)
         case .finish: parseFinish(reply, from: reader)
-        case .directory: reply.bytesOrEmpty.map { AudienceReply(.pages, bytes: $0) }
-        case .page: reply.bytesOrEmpty.map { AudienceReply(.page, bytes: $0) }
+        case .directory: reply.bytesIfStringOrNull.map { AudienceReply(.pages, bytes: $0) }
+        case .page: reply.bytesIfStringOrNull.map { AudienceReply(.page, bytes: $0) }
         case .checkpoint, .append, .readDirectoryForAppend, .arrange: nil
         }
     }
@@ -135,7 +135,9 @@ extension AudienceSession {
             rangeCount: UInt16(rangeCount)
         )
         guard count == 8 else { return audienceReply }
-        guard let production = reader.element(6).bytesOrEmpty, let sandbox = reader.element(7).bytesOrEmpty else {
+        guard let production = reader.element(6).bytesIfStringOrNull,
+            let sandbox = reader.element(7).bytesIfStringOrNull
+        else {
             return nil
         }
         audienceReply.channels.production = AudienceChannel(field: production, environment: .production)
@@ -228,7 +230,7 @@ extension Reply {
     }
 
     /// A string's bytes, empty if the key does not exist; nil for any other reply.
-    fileprivate var bytesOrEmpty: UnsafeRawBufferPointer? {
+    fileprivate var bytesIfStringOrNull: UnsafeRawBufferPointer? {
         switch kind {
         case .string: bytes
         case .null: UnsafeRawBufferPointer(start: nil, count: 0)

@@ -107,8 +107,8 @@ struct EntryAppendTable: ~Copyable {
         return .inserted(slot: slot)
     }
 
-    mutating func remove(_ slot: UInt16) {
-        precondition(appends[Int(slot)].phase != .free, "an append was removed that does not exist")
+    mutating func free(_ slot: UInt16) {
+        precondition(appends[Int(slot)].phase != .free, "an append was freed that does not exist")
         appends[Int(slot)].phase = .free
         freeSlots[freeSlotCount] = slot
         freeSlotCount += 1

@@ -51,7 +51,7 @@ final class EntryAppender: RedisHandler {
         case .outOfBounds: return .outOfBounds
         case .inserted(let slot):
             let outcome = issueAppend(slot)
-            if outcome != .issued { appendTable.remove(slot) }
+            if outcome != .issued { appendTable.free(slot) }
             return outcome
         }
     }
@@ -72,7 +72,7 @@ final class EntryAppender: RedisHandler {
         switch outcome {
         case .refused:
             appendTable[slot].phase = .readingDirectory
-            failUnlessIssued(slot, issueDirectoryRead(slot))
+            failAppend(slot, unlessIssued: issueDirectoryRead(slot))
         case .added:
             reportAppended(slot)
         case .addedNeedsArranging:
@@ -82,7 +82,7 @@ final class EntryAppender: RedisHandler {
             let isBeingArranged = appendTable.isArranging(pageOf: slot)
             appendTable[slot].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
-            if isBeingArranged || issuePageArrangement(slot) != .issued { appendTable.remove(slot) }
+            if isBeingArranged || issuePageArrangement(slot) != .issued { appendTable.free(slot) }
         }
     }
 
@@ -102,7 +102,7 @@ final class EntryAppender: RedisHandler {
         }
         let entryAppend = appendTable[slot]
         if entryAppend.phase != .readingDirectory { counters.arrangedPageCount &+= 1 }
-        if entryAppend.phase == .arrangingAfterReply { return appendTable.remove(slot) }
+        if entryAppend.phase == .arrangingAfterReply { return appendTable.free(slot) }
         appendTable[slot].directoryCount += 1
         guard entryAppend.directoryCount < Self.directoriesMax else {
             return failAppend(slot, RedisError(.busy, "the directory of the member's page has changed too often"))
@@ -112,10 +112,10 @@ final class EntryAppender: RedisHandler {
         if entryAppend.phase == .readingDirectory && isSamePageOrNone {
             appendTable[slot].phase = .arranging
             appendTable[slot].bounds = bounds
-            failUnlessIssued(slot, issuePageArrangement(slot))
+            failAppend(slot, unlessIssued: issuePageArrangement(slot))
         } else {
             counters.repeatedAppendCount &+= 1
-            failUnlessIssued(slot, issueAppend(slot))
+            failAppend(slot, unlessIssued: issueAppend(slot))
         }
     }
 
@@ -128,7 +128,7 @@ final class EntryAppender: RedisHandler {
 
     /// Fails the whole call if the connection did not take its next step, because there is no queue in which the step
     /// could wait. The caller makes the call again from the first step.
-    private func failUnlessIssued(_ slot: UInt16, _ outcome: IssueOutcome) {
+    private func failAppend(_ slot: UInt16, unlessIssued outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(slot, RedisError(.busy, "the connection takes no call for an append's next step"))
         }
@@ -136,13 +136,13 @@ final class EntryAppender: RedisHandler {
 
     func failAppend(_ slot: UInt16, _ error: RedisError) {
         let entryAppend = appendTable[slot]
-        appendTable.remove(slot)
+        appendTable.free(slot)
         if entryAppend.phase != .arrangingAfterReply { handler?.audienceCallFailed(tag: entryAppend.tag, error: error) }
     }
 
     private func reportAppended(_ slot: UInt16) {
         let tag = appendTable[slot].tag
-        appendTable.remove(slot)
+        appendTable.free(slot)
         handler?.audienceStoreReplied(tag: tag, AudienceReply(.appended))
     }
 

@@ -12,8 +12,8 @@ struct PageDirectoryCache: ~Copyable {
     /// of a hash choose the place.
     static let capacity = 8_192
     /// The maximum number of lower bounds in all cached directories. They take 4 MiB. In large audiences a page has
-    /// about 200 members, so they are enough for about 200 million members. Beyond this limit the cache drops all
-    /// directories except the newest.
+    /// about 200 members, so they are enough for about 200 million members. Beyond this limit the cache removes
+    /// all directories except the newest.
     static let boundsMax = 1 << 20
 
     private struct CachedDirectory {

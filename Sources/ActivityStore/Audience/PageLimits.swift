@@ -18,7 +18,7 @@ enum PageLimits {
     /// The length above which a page is rearranged, in bytes. The limit is not higher, because splitting a page of this
     /// length already stops the server for 0.4 ms. It is not lower, so that a round has fewer pages to read.
     static let bytesBeforeArranging = 4 * largePageGrowthBytes - stringOverheadBytes
-    /// Returns the length above which a page is split, measured after outdated entries were dropped. It is well below
+    /// Returns the length above which a page is split, measured after outdated entries were removed. It is well below
     /// `bytesBeforeArranging`: otherwise a page that was not split would soon be too long again.
     static func bytesBeforeSplit(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
@@ -35,12 +35,12 @@ enum PageLimits {
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
-    /// The age, counted from the registration of the token, above which `arrange` drops an activity's entry from a page
-    /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
-    /// "ActivityKit"). So an older token is dead.
+    /// The age, counted from the registration of the token, above which `arrange` removes an activity's entry from a
+    /// page that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more
+    /// (Apple, "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
-    /// The age, counted from the entry's time, above which `arrange` drops an entry that says that a member left. After
-    /// an hour, every older entry of the member should have arrived.
+    /// The age, counted from the entry's time, above which `arrange` removes an entry that says that a member left.
+    /// After an hour, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns how long a page of this many bytes may become before the memory reserved for it grows.

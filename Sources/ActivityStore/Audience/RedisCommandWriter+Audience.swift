@@ -32,22 +32,22 @@ extension RedisCommandWriter {
         case .claim(let range, let claim):
             writeArgument(operation: "claim")
             writeArgument(range)
-            writeArgument(number: claim, bytes: 8)
+            writeArgument(number: claim, byteCount: 8)
         case .finishRange(let range, let version, let counts, let times):
             writeArgument(operation: "finish")
             writeArgument(byteCount: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
-                $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
+                $0.writeNumber(UInt64(range.rangeCount), byteCount: 2)
             }
-            writeArgument(number: UInt64(range.index), bytes: 2)
+            writeArgument(number: UInt64(range.index), byteCount: 2)
             writeArgument(byteCount: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
         case .finishBroadcast(let broadcast, let version, let outcome, let times):
             writeArgument(operation: "finish")
             writeArgument(byteCount: StoredVersion.byteCount + 2) {
                 $0.writeStoredVersion(version)
-                $0.writeNumber(UInt64(broadcast.rangeCount), bytes: 2)
+                $0.writeNumber(UInt64(broadcast.rangeCount), byteCount: 2)
             }
-            writeArgument(number: UInt64(StoredBroadcastCounts.index(of: broadcast.environment)), bytes: 2)
+            writeArgument(number: UInt64(StoredBroadcastCounts.index(of: broadcast.environment)), byteCount: 2)
             var counts = OutcomeCounts()
             counts[outcome] = 1
             writeArgument(byteCount: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
@@ -59,23 +59,20 @@ extension RedisCommandWriter {
 
     mutating func writeCheckpointArguments(_ range: SegmentRange, claim: UInt64, text: UnsafeRawBufferPointer) {
         writeArgument(range)
-        writeArgument(number: claim, bytes: 8)
+        writeArgument(number: claim, byteCount: 8)
         writeArgument(text)
     }
 
     private mutating func writeArguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
         writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(admission.version) }
-        writeArgument(number: admission.digest, bytes: 8)
-        let bits =
-            (admission.isEnd ? 1 : 0) | (admission.isStart ? 2 : 0) | (admission.requestsHighPriority ? 4 : 0)
-            | (admission.mayUseReserve ? 8 : 0)
-        writeArgument(number: bits)
+        writeArgument(number: admission.digest, byteCount: 8)
+        writeArgument(number: Int(AudienceAdmissionBits.bits(of: admission)))
         writeArgument(number: Int(admission.rangeCount))
         writeArgument(byteCount: StoredPace.byteCount) {
             $0.writeBytes(StoredPace.byteCount) { StoredPace.write(admission.pace, to: $0) }
         }
         writeArgument(admission.body)
-        writeArgument(number: UInt64(bitPattern: admission.expirationSeconds), bytes: 8)
+        writeArgument(number: UInt64(bitPattern: admission.expirationSeconds), byteCount: 8)
     }
 
     /// Writes a page's key: the hash tag of its segment, a letter and its lower bound.
@@ -83,27 +80,27 @@ extension RedisCommandWriter {
         writeArgument(byteCount: tag.count + AudienceStoreKey.pageSuffixBytes) {
             $0.writeVerbatim(tag)
             $0.writeByte(AudienceStoreKey.pageLetter)
-            $0.writeNumber(UInt64(lowerBound), bytes: AudienceStoreKey.lowerBoundByteCount)
+            $0.writeNumber(UInt64(lowerBound), byteCount: AudienceStoreKey.lowerBoundByteCount)
         }
     }
 
     mutating func writeArgument(bound: UInt32) {
-        writeArgument(number: UInt64(bound), bytes: AudienceStoreKey.lowerBoundByteCount)
+        writeArgument(number: UInt64(bound), byteCount: AudienceStoreKey.lowerBoundByteCount)
     }
 
     private mutating func writeArgument(_ range: SegmentRange) {
         writeArgument(byteCount: 4) {
-            $0.writeNumber(UInt64(range.rangeCount), bytes: 2)
-            $0.writeNumber(UInt64(range.index), bytes: 2)
+            $0.writeNumber(UInt64(range.rangeCount), byteCount: 2)
+            $0.writeNumber(UInt64(range.index), byteCount: 2)
         }
     }
 
-    private mutating func writeArgument(number: UInt64, bytes count: Int) {
-        writeArgument(byteCount: count) { $0.writeNumber(number, bytes: count) }
+    private mutating func writeArgument(number: UInt64, byteCount: Int) {
+        writeArgument(byteCount: byteCount) { $0.writeNumber(number, byteCount: byteCount) }
     }
 
-    private mutating func writeNumber(_ number: UInt64, bytes count: Int) {
-        writeBytes(count) { LittleEndian.write(number, bytes: count, to: $0) }
+    private mutating func writeNumber(_ number: UInt64, byteCount: Int) {
+        writeBytes(byteCount) { LittleEndian.write(number, byteCount: byteCount, to: $0) }
     }
 
     private mutating func writeStoredVersion(_ version: Version) {
@@ -112,17 +109,45 @@ extension RedisCommandWriter {
 
     private mutating func writeCounts(_ counts: OutcomeCounts, _ times: ResponseTimes) {
         for outcome in MemberOutcome.allCases {
-            writeNumber(UInt64(counts[outcome]), bytes: StoredCounts.countByteCount)
+            writeNumber(UInt64(counts[outcome]), byteCount: StoredCounts.countByteCount)
         }
         writeNumber(
             StoredCounts.storedNumber(ofMilliseconds: times.firstResponseAtMilliseconds),
-            bytes: StoredCounts.timeByteCount
+            byteCount: StoredCounts.timeByteCount
         )
         writeNumber(
             StoredCounts.storedNumber(ofMilliseconds: times.lastResponseAtMilliseconds),
-            bytes: StoredCounts.timeByteCount
+            byteCount: StoredCounts.timeByteCount
         )
     }
+}
+
+/// Says what a command to an audience is and asks for: in a call to the script `audience`, and in the hash's field `a`
+/// (its flags). Both have the first two bits.
+enum AudienceAdmissionBits {
+    static let isEnd: UInt8 = 1
+    static let isStart: UInt8 = 2
+    /// Only in a call.
+    static let requestsHighPriority: UInt8 = 4
+    /// Only in a call.
+    static let mayUseReserve: UInt8 = 8
+    /// Only in the field `a`: the command asked for priority 10, and a budget gave 5.
+    static let isDemoted: UInt8 = 4
+
+    static func bits(of admission: AudienceAdmission<UnsafeRawBufferPointer>) -> UInt8 {
+        var bits: UInt8 = admission.isEnd ? isEnd : 0
+        if admission.isStart { bits |= isStart }
+        if admission.requestsHighPriority { bits |= requestsHighPriority }
+        if admission.mayUseReserve { bits |= mayUseReserve }
+        return bits
+    }
+}
+
+/// Byte 22 of a fan-out in the field `l` of an audience's hash: the number of broadcasts times the factor, plus the bit
+/// once all ranges and broadcasts are finished.
+enum StoredFanout {
+    static let isFinishedBit: UInt8 = 1
+    static let broadcastCountFactor: Int64 = 2
 }
 
 /// How the script `audience` stores finished broadcasts: like ranges, with indexes that no range has.

@@ -39,7 +39,7 @@ public struct ActivityInspection: Sendable, Equatable {
         /// settled yet.
         public var version: Version
         public var command: [UInt8]
-        public var carriesAlert: Bool
+        public var hasAlert: Bool
     }
 
     /// The newest start that a worker was allowed to send, or that was read again after a loss of data.
@@ -87,9 +87,9 @@ public struct ActivityInspection: Sendable, Equatable {
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var unread = InspectedField(name: "record", bytes: value[...])
-        let updatesUntilSeconds = Int64(try unread.readNumber(bytes: 4))
+        let updatesUntilSeconds = Int64(try unread.readNumber(byteCount: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
-        let countAndFlags = Int(try unread.readNumber(bytes: 2))
+        let countAndFlags = Int(try unread.readNumber(byteCount: 2))
         let tokenByteCount = countAndFlags & ~StoredActivity.countFlags
         let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
@@ -100,7 +100,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if countAndFlags >= StoredActivity.acceptedAlertFlag {
             unread = unread.renamed("alert")
             let timestamp = try unread.readBinarySeconds()
-            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
+            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try unread.readNumber(byteCount: 8))
         }
         if countAndFlags & StoredActivity.audiencesFlag != 0 { try readAudiences(&unread) }
         try readOptionalParts(&unread, flags)
@@ -111,12 +111,12 @@ public struct ActivityInspection: Sendable, Equatable {
     ///
     /// - Returns: the phase's letter in lower case.
     private mutating func readNewestVersion(_ unread: inout InspectedField) throws(InspectionError) -> UInt8 {
-        let digest = try unread.readNumber(bytes: StoredDigest.byteCount)
+        let digest = try unread.readNumber(byteCount: StoredDigest.byteCount)
         if digest > 0 { shownDigest = digest }
         let phaseByte = try unread.readByte()
         let sentAtMilliseconds = try unread.readBinaryMilliseconds()
         let timestamp = try unread.readBinarySeconds()
-        let version = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
+        let version = Version(timestamp: timestamp, sequence: try unread.readNumber(byteCount: 8))
         budgetFullAtMilliseconds = try unread.readBinaryMilliseconds()
         let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.ownTimestampBit != 0
         var assignedTimestamp = try unread.readPart(unread.name, count: StoredActivity.secondsBytes)
@@ -150,7 +150,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if flags & StoredActivity.Flag.startBit != 0 {
             unread = unread.renamed("start")
             let timestamp = try unread.readBinarySeconds()
-            let version = Version(timestamp: timestamp, sequence: try unread.readNumber(bytes: 8))
+            let version = Version(timestamp: timestamp, sequence: try unread.readNumber(byteCount: 8))
             // A start without a claim is settled: Redis removes the claim when APNs accepts the start.
             let isClaimed = flags & StoredActivity.Flag.claimBit != 0
             let letter = isClaimed ? try unread.readPart("start", count: 14).unreadBytes.first : nil
@@ -165,19 +165,19 @@ public struct ActivityInspection: Sendable, Equatable {
     private mutating func readAudiences(_ unread: inout InspectedField) throws(InspectionError) {
         unread = unread.renamed("audiences")
         let (currentCount, formerCount) = (try unread.readByte(), try unread.readByte())
-        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try unread.readNumber(bytes: 8))) }
-        for _ in 0..<formerCount { formerAudiences.append(AudienceDigest(value: try unread.readNumber(bytes: 8))) }
+        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try unread.readNumber(byteCount: 8))) }
+        for _ in 0..<formerCount { formerAudiences.append(AudienceDigest(value: try unread.readNumber(byteCount: 8))) }
     }
 
     private mutating func readHeldCommand(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
         var part = part
-        let carriesAlert =
+        let hasAlert =
             [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
-        if carriesAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
+        if hasAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
             heldCommand = HeldCommand(
                 version: try part.readDecimalVersion(),
                 command: part.unreadBytes,
-                carriesAlert: carriesAlert
+                hasAlert: hasAlert
             )
             if part.unreadBytes.isEmpty { throw part.error }
         } else if !part.unreadBytes.isEmpty {

@@ -84,8 +84,8 @@ public struct AudienceInspection: Sendable, Equatable {
         // The name of a field with a checkpoint is `p`, the number of ranges and the range's index.
         for (name, checkpoint) in valuesByField where name.first == UInt8(ascii: "p") && !checkpoint.isEmpty {
             var rangeName = InspectedField(name: "p", bytes: name.dropFirst())
-            let rangeCount = Int(try rangeName.readNumber(bytes: 2))
-            let index = Int(try rangeName.readNumber(bytes: 2))
+            let rangeCount = Int(try rangeName.readNumber(byteCount: 2))
+            let index = Int(try rangeName.readNumber(byteCount: 2))
             guard let range = SegmentRange(index: index, rangeCount: rangeCount) else { throw rangeName.error }
             rangeCheckpoints.append(RangeCheckpoint(range: range, checkpoint: checkpoint))
         }
@@ -127,25 +127,25 @@ extension AudienceInspection.Channel {
         var unread = field
         // Skips the storage policy, which `channel` already has.
         _ = try unread.readByte()
-        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try unread.readNumber(bytes: 8)))
+        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try unread.readNumber(byteCount: 8)))
     }
 }
 
 extension AudienceInspection.AdmittedVersion {
     fileprivate init(_ field: inout InspectedField) throws(InspectionError) {
         version = try field.readBinaryVersion()
-        digest = try field.readNumber(bytes: 8)
+        digest = try field.readNumber(byteCount: 8)
         let flags = try field.readByte()
-        (isEnd, isStart) = (flags & 1 != 0, flags & 2 != 0)
+        (isEnd, isStart) = (flags & AudienceAdmissionBits.isEnd != 0, flags & AudienceAdmissionBits.isStart != 0)
         grant = AudienceGrant(
             timestamp: try field.readBinarySeconds(),
             priority: try field.readByte(),
             frequentUpdatesPriority: try field.readByte(),
-            isDemoted: flags & 4 != 0,
-            rangeCount: UInt16(try field.readNumber(bytes: 2))
+            isDemoted: flags & AudienceAdmissionBits.isDemoted != 0,
+            rangeCount: UInt16(try field.readNumber(byteCount: 2))
         )
         admittedAtMilliseconds = try field.readBinaryMilliseconds()
-        expirationSeconds = Int64(bitPattern: try field.readNumber(bytes: 8))
+        expirationSeconds = Int64(bitPattern: try field.readNumber(byteCount: 8))
     }
 }
 
@@ -156,9 +156,9 @@ extension AudienceInspection.Fanout {
     fileprivate init(_ field: inout InspectedField, _ valuesByField: [[UInt8]: [UInt8]]) throws(InspectionError) {
         let versionName = Array(field.unreadBytes.prefix(StoredVersion.byteCount + 2))
         version = try field.readBinaryVersion()
-        rangeCount = Int(try field.readNumber(bytes: 2))
+        rangeCount = Int(try field.readNumber(byteCount: 2))
         admittedAtMilliseconds = try field.readBinaryMilliseconds()
-        isFinished = try field.readByte() & 1 == 1
+        isFinished = try field.readByte() & StoredFanout.isFinishedBit != 0
         guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw field.error }
         let storedTotals = valuesByField[[UInt8(ascii: "t")] + versionName]?.prefix(StoredCounts.byteCount)
         if isFinished, let totals = storedTotals?.withUnsafeBytes({ StoredCounts.read($0) }) {
@@ -180,6 +180,6 @@ extension AudienceInspection.Fanout {
 extension InspectedField {
     fileprivate mutating func readBinaryVersion() throws(InspectionError) -> Version {
         let timestamp = try readBinarySeconds()
-        return Version(timestamp: timestamp, sequence: try readNumber(bytes: 8))
+        return Version(timestamp: timestamp, sequence: try readNumber(byteCount: 8))
     }
 }

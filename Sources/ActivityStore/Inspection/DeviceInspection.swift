@@ -38,8 +38,8 @@ public struct DeviceInspection: Sendable, Equatable {
         var (field, starts) = (field, [HeldStart]())
         while !field.unreadBytes.isEmpty {
             guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
-            let activityByteCount = Int(try field.readNumber(bytes: 2))
-            let commandByteCount = Int(try field.readNumber(bytes: 4))
+            let activityByteCount = Int(try field.readNumber(byteCount: 2))
+            let commandByteCount = Int(try field.readNumber(byteCount: 4))
             let version = try field.readDecimalVersion()
             let activity = try field.readPart(field.name, count: activityByteCount).unreadBytes
             let command = try field.readPart(field.name, count: commandByteCount).unreadBytes

@@ -2,14 +2,14 @@ import LiveActivity
 
 /// Makes the keys of an audience and decodes its directories, for programs without a lane.
 public struct InspectedAudienceKeys: Sendable {
-    private let app: [UInt8]
+    private let bundleIdentifier: [UInt8]
     private let audience: AudienceDigest
 
     /// Prepares the keys of an audience; nil if the app's bundle id is empty or too long.
     public init?(app: String, audience: String) {
-        self.app = Array(app.utf8)
+        bundleIdentifier = Array(app.utf8)
         self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-        guard (1...AudienceStoreKey.appBytesMax).contains(self.app.count) else { return nil }
+        guard (1...AudienceStoreKey.appBytesMax).contains(bundleIdentifier.count) else { return nil }
     }
 
     /// The key of the hash that Redis keeps for the audience.
@@ -29,7 +29,7 @@ public struct InspectedAudienceKeys: Sendable {
         var unread = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []
         while !unread.isEmpty {
-            bounds.append(UInt32(try unread.readNumber(bytes: AudienceStoreKey.lowerBoundByteCount)))
+            bounds.append(UInt32(try unread.readNumber(byteCount: AudienceStoreKey.lowerBoundByteCount)))
         }
         return bounds
     }
@@ -37,7 +37,7 @@ public struct InspectedAudienceKeys: Sendable {
     private func hashTag(segment: UInt8?) -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let byteCount = buffer.withUnsafeMutableBytes { buffer in
-            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
+            bundleIdentifier.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
         }
         return Array(buffer[..<(byteCount ?? 0)])
     }

@@ -139,19 +139,19 @@ struct InspectedField {
     }
 
     /// Reads a little-endian number of this many bytes.
-    mutating func readNumber(bytes count: Int) throws(InspectionError) -> UInt64 {
-        let number = bytes.prefix(count)
-        bytes = bytes.dropFirst(count)
-        guard number.count == count else { throw error }
+    mutating func readNumber(byteCount: Int) throws(InspectionError) -> UInt64 {
+        let number = bytes.prefix(byteCount)
+        bytes = bytes.dropFirst(byteCount)
+        guard number.count == byteCount else { throw error }
         return LittleEndian.read(number)
     }
 
     mutating func readBinaryMilliseconds() throws(InspectionError) -> Int64 {
-        Int64(clamping: try readNumber(bytes: StoredActivity.millisecondsBytes))
+        Int64(clamping: try readNumber(byteCount: StoredActivity.millisecondsBytes))
     }
 
     mutating func readBinarySeconds() throws(InspectionError) -> Int64 {
-        let seconds = Int64(try readNumber(bytes: StoredActivity.secondsBytes))
+        let seconds = Int64(try readNumber(byteCount: StoredActivity.secondsBytes))
         guard seconds <= Limits.timestampMax else { throw error }
         return seconds
     }

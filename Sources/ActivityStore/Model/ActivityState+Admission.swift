@@ -110,7 +110,7 @@ extension ActivityState {
             return StoreReply<[UInt8]>(.alertAlreadyAccepted)
         }
         let isHeldCommand = isSameCommand && holdsNewestVersion
-        guard let heldCommand, heldCommand.carriesAlert, !call.mayReplaceHeldAlert, token != nil || !isHeldCommand
+        guard let heldCommand, heldCommand.hasAlert, !call.mayReplaceHeldAlert, token != nil || !isHeldCommand
         else { return nil }
         var reply = StoreReply<[UInt8]>(.alertHeld)
         reply.heldCommand = heldCommand.command
@@ -191,26 +191,39 @@ extension ActivityState {
 
     // MARK: - Starts
 
+    /// Decides about a start. Only one record of a start may be sent (R16). The activity keeps the claim of that
+    /// record.
     mutating func admitStart(
         _ version: Version,
         claim: UInt64,
         previousClaim: UInt64?,
         nowMilliseconds: Int64
     ) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        // Whether the activity has this start only from `recordStart`. Then no record of the start has got a send
+        // verdict since Redis lost its data.
         let isRecordedAgain = start.map { $0.version == version && $0.isRecordedAgain } ?? false
         if let start, !isRecordedAgain {
+            // A record of this start has got a send verdict before.
             if start.version == version { return admitRepeatedStart(start, claim: claim, previousClaim: previousClaim) }
+            // The activity has a newer start.
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
+        // `recordStart` made this start the newest version, and it still is. So the start begins the life as usual.
         let isRecordedAsNewest = isRecordedAgain && self.version == version && !isEnded
         if let newest = self.version, newest >= version, !isRecordedAsNewest {
+            // An update with exactly the start's version is settled.
             if newest == version && versionPhase.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
+            // Whether no push with the start's timestamp or a later one is known. If the start is recorded again, an
+            // equal timestamp does not count, because it may be the one that `recordStart` has stored.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
+            // The start is not needed: the activity has ended, has a token, or had such a push. Otherwise the start is
+            // sent, and the newer version stays the newest.
             if isEnded || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
         } else {
+            // The start becomes the newest version and begins a life: what belonged to the previous life is removed.
             heldCommand = nil
             token = nil
             acceptedAlertVersion = nil
@@ -228,11 +241,17 @@ extension ActivityState {
         return (makeSendReply(start), .renewed)
     }
 
+    /// Stores the version of a start that is read again after a loss of data, and sends nothing (R25). Otherwise an
+    /// older end that is read again too would end the life that this start began.
     mutating func recordStart(_ version: Version, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
+        // The activity has this start or a newer one.
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
         let isNewest = self.version.map { $0 < version } ?? true
+        // A start that becomes the newest version removes the held command. But perhaps no worker sent this start, so
+        // the activity keeps the held command instead of the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: nowMilliseconds)
+        // The start becomes the newest version, settled. If the activity has a newer version, that stays the newest.
         if isNewest {
             shownDigest = nil
             hasDrawnOnBudget = false
@@ -241,6 +260,7 @@ extension ActivityState {
             isEnded = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
+        // Claim 0: another record of the start may still be held or deferred, and `admitStart` may let it be sent.
         start = Start(
             version: version,
             isSettled: false,
@@ -278,10 +298,10 @@ extension ActivityState {
 
     // MARK: - Writing
 
-    /// Makes the command the newest version. Drops a held older command that has no alert.
+    /// Makes the command the newest version. Removes a held older command that has no alert.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
         if version != call.version || isEnded != call.isEnd {
-            if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
+            if let heldCommand, !heldCommand.hasAlert { self.heldCommand = nil }
             hasDrawnOnBudget = false
         }
         version = call.version

@@ -26,7 +26,7 @@ extension ActivityState {
         heldCommand = inspection.heldCommand.map {
             // For an older held command, `isEnd` does not matter: Redis keeps such a command only for its alert.
             let isEnd = isEnded && $0.version == version
-            return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
+            return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, hasAlert: $0.hasAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
         // Former audiences are left out. In Redis they only delay an admission until a worker has confirmed the

@@ -20,7 +20,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
-        public var carriesAlert: Bool
+        public var hasAlert: Bool
     }
 
     public struct Start: Hashable, Sendable {
@@ -66,14 +66,14 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Whether the newest version itself is held.
     public var holdsNewestVersion: Bool { heldCommand.map { $0.version == version && $0.isEnd == isEnded } ?? false }
 
-    mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (
+    mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
         versionPhase = .held
-        heldCommand = HeldCommand(version: version, isEnd: isEnded, command: command, carriesAlert: carriesAlert)
+        heldCommand = HeldCommand(version: version, isEnd: isEnded, command: command, hasAlert: hasAlert)
         return (StoreReply(.held), .renewed)
     }
 

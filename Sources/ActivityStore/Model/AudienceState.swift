@@ -187,7 +187,7 @@ package struct AudienceState: Sendable {
             priority: 5,
             frequentUpdatesPriority: 5,
             isDemoted: false,
-            rangeCount: chooseRangeCountAndDropCheckpoints(call, nowMilliseconds: nowMilliseconds)
+            rangeCount: chooseRangeCountAndRemoveCheckpoints(call, nowMilliseconds: nowMilliseconds)
         )
         if call.requestsHighPriority {
             if draw(call.pace.budget, &budgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds) {
@@ -223,7 +223,7 @@ package struct AudienceState: Sendable {
     /// Returns the number of ranges for a command: usually the number that the call asks for. But while a version of
     /// the last hour is not finished, it is the number of that version, because other ranges would overlap with its
     /// ranges. If the number differs from that of the last command, the checkpoints of the former ranges are deleted.
-    private mutating func chooseRangeCountAndDropCheckpoints(
+    private mutating func chooseRangeCountAndRemoveCheckpoints(
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
     ) -> UInt16 {

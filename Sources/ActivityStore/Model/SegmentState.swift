@@ -36,14 +36,14 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's expiry. Drops outdated entries from a page that is too long, and splits the page if it then
+    /// Renews the page's expiry. Removes outdated entries from a page that is too long, and splits the page if it then
     /// still has more than ``PageLimits/bytesBeforeSplit(of:)``. A page with a single position cannot be split.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevicesBit }
         page.renewExpiry(nowMilliseconds: nowMilliseconds)
         if page.byteCount > pageBytesMax {
-            page.dropOutdatedEntries(nowMilliseconds: nowMilliseconds)
+            page.removeOutdatedEntries(nowMilliseconds: nowMilliseconds)
             if page.byteCount > PageLimits.bytesBeforeSplit(of: pageBytesMax), let splitPosition = page.splitPosition {
                 let upperPage = page.split(at: splitPosition)
                 pages[splitPosition] = upperPage
@@ -103,9 +103,9 @@ struct PageState: Sendable {
         expiresAtMilliseconds = nowMilliseconds + expiryMilliseconds
     }
 
-    /// Keeps only the latest entry of each member, and drops this entry too if it is older than
+    /// Keeps only the latest entry of each member, and removes this entry too if it is older than
     /// ``StoredEntry/ageMillisecondsMax``.
-    mutating func dropOutdatedEntries(nowMilliseconds: Int64) {
+    mutating func removeOutdatedEntries(nowMilliseconds: Int64) {
         var newestEntryIndices: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
             if let newestIndex = newestEntryIndices[entry.identity],

@@ -23,8 +23,8 @@ extension StoreCall.Operation {
         case .admitStart(let version, let claim, let previousClaim):
             .admitStart(version: version, claim: claim, previousClaim: previousClaim)
         case .recordStart(let version): .recordStart(version: version)
-        case .hold(let version, let command, let carriesAlert):
-            .hold(version: version, command: transform(command), carriesAlert: carriesAlert)
+        case .hold(let version, let command, let hasAlert):
+            .hold(version: version, command: transform(command), hasAlert: hasAlert)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             .register(
                 registration.map(transform),

@@ -75,8 +75,8 @@ public struct StoreModel: Sendable {
             )
         case .recordStart(let version):
             (reply, expiryChange) = activity.recordStart(version, nowMilliseconds: nowMilliseconds)
-        case .hold(let version, let command, let carriesAlert):
-            (reply, expiryChange) = activity.hold(version, command, carriesAlert: carriesAlert)
+        case .hold(let version, let command, let hasAlert):
+            (reply, expiryChange) = activity.hold(version, command, hasAlert: hasAlert)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             (reply, expiryChange) = activity.register(
                 registration,

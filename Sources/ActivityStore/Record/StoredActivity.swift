@@ -106,10 +106,10 @@ enum StoredDigest {
 
 /// Numbers with a fixed number of bytes, lowest first.
 enum LittleEndian {
-    /// - Parameter bytes: 1 to 8; higher bytes of the value are dropped.
-    static func write(_ value: UInt64, bytes: Int, to destination: UnsafeMutableRawPointer) {
+    /// - Parameter byteCount: 1 to 8; higher bytes of the value are dropped.
+    static func write(_ value: UInt64, byteCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
-        for position in 0..<bytes {
+        for position in 0..<byteCount {
             destination.storeBytes(of: UInt8(truncatingIfNeeded: rest), toByteOffset: position, as: UInt8.self)
             rest >>= 8
         }

@@ -13,9 +13,9 @@ enum StoredBucket {
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
         let pushCount = clampedPushCount(bucket)
         let reservedCount = min(max(0, bucket.reservedForAlerts), pushCount)
-        LittleEndian.write(UInt64(clampedIntervalMilliseconds(bucket)), bytes: 3, to: destination)
-        LittleEndian.write(UInt64(pushCount), bytes: 2, to: destination + 3)
-        LittleEndian.write(UInt64(reservedCount), bytes: 2, to: destination + 5)
+        LittleEndian.write(UInt64(clampedIntervalMilliseconds(bucket)), byteCount: 3, to: destination)
+        LittleEndian.write(UInt64(pushCount), byteCount: 2, to: destination + 3)
+        LittleEndian.write(UInt64(reservedCount), byteCount: 2, to: destination + 5)
     }
 
     static func clampedPushCount(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
@@ -42,7 +42,7 @@ enum StoredBucket {
 /// - the same spacing and the bucket of an activity with frequent updates (10). The spacing is repeated, so that an
 ///   admission reads spacing and bucket in one step.
 /// - the longest spacing that 429s may cause (3);
-/// - the time without a 429 after which the spacing is doubled one time less (3).
+/// - the time without a 429 that undoes one doubling of the spacing (3).
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3
@@ -56,7 +56,7 @@ enum StoredPace {
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
         func writeTime(_ milliseconds: Int64, minimumMilliseconds: Int64, at position: Int) {
             let clampedMilliseconds = UInt64(min(max(minimumMilliseconds, milliseconds), millisecondsMax))
-            LittleEndian.write(clampedMilliseconds, bytes: timeByteCount, to: destination + position)
+            LittleEndian.write(clampedMilliseconds, byteCount: timeByteCount, to: destination + position)
         }
         writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: 0)
         StoredBucket.write(pace.budget, to: destination + timeByteCount)

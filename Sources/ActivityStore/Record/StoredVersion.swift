@@ -11,8 +11,8 @@ enum StoredVersion {
     static let textByteCount = timestampDigitCount + Decimal.digitsMax
 
     static func write(_ version: Version, to destination: UnsafeMutableRawPointer) {
-        LittleEndian.write(UInt64(clamping: version.timestamp), bytes: StoredActivity.secondsBytes, to: destination)
-        LittleEndian.write(version.sequence, bytes: 8, to: destination + StoredActivity.secondsBytes)
+        LittleEndian.write(UInt64(clamping: version.timestamp), byteCount: StoredActivity.secondsBytes, to: destination)
+        LittleEndian.write(version.sequence, byteCount: 8, to: destination + StoredActivity.secondsBytes)
     }
 
     /// Reads a stored version; nil if the length is not a version's.

@@ -70,7 +70,7 @@ end
 --     newAudiences        the digests of the audiences that the registration names; nil if it has no list
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
     frequentUpdates, tokenSource, newAudiences)
-  if #value < @RECORD_BYTES@ then return MALFORMED end
+  if #value < @FIXED_BYTES@ then return MALFORMED end
   local lifeEnd, tokenLength, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
     byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_FULL@ - 1), read('<I6', value, @AT_REGISTERED@)
@@ -84,7 +84,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   audiences, formerAudiences = audiences or '', formerAudiences or ''
   local token, start, held = sub(value, @AT_TOKEN@, tokenEnd), sub(value, startAt, heldAt - 1), sub(value, heldAt)
 
-  -- Writes the whole value. `middle` is bytes 8 to 44 of the record.
+  -- Writes the whole value. `middle` has its bytes 8 to 44.
   local function store(middle)
     local value = joinParts(lifeEnd, form + frequent, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlert, audiences = audiences, formerAudiences = formerAudiences, retired = retired,
@@ -159,8 +159,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
-      -- A start that becomes the newest version drops a held command. But perhaps no worker ever sent this start. So if
-      -- there is a held command, the script keeps it, and does not record the start.
+      -- A start that becomes the newest version removes a held command. But perhaps no worker ever sent this start. So
+      -- if there is a held command, the script keeps it, and does not record the start.
       if held ~= '' then return 'settled' end
       local nextByte = @SETTLED@
       if lastAssignedTimestamp > timestamp then

@@ -1,6 +1,6 @@
 -- This file is a part of the script `admit` (admit.lua): the loop over a batch of updates, ends and settlements.
--- Headings begin with `-- #`: variables; reading a call for the long path; in the loop: reading a call, short path,
--- long path; the reply.
+-- Headings begin with `-- #`: variables; reading a call for the long path; packed numbers; in the loop: reading a call,
+-- short path, long path; the reply.
 --
 -- The short path decides about the most frequent calls: a usual update, and the acceptance of one. Every other call
 -- takes the long path (admit-updates.lua, admit-settlements.lua). The long path can decide about the frequent calls
@@ -8,11 +8,11 @@
 -- which decide the same in Swift. Read them first. A comment `decision: NAME` marks each place of such a decision.
 -- Find all places with `git grep 'decision: NAME'`, and change all of them.
 --
--- Batches. Calls come in batches, because running a script costs nearly as much as an admission. KEYS are the keys, one
--- for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces follow (StoredPace.swift). One MGET
--- reads the values of all keys: at most 64. A value has some hundred bytes, or up to 128 KiB more with a held command.
--- Then the script decides and writes each key separately, and each key fails alone: an error of Lua would fail the
--- whole batch, so the script runs Redis commands with `pcall`, and checks lengths before it reads a value.
+-- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
+-- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes, or up
+-- to 128 KiB more with a held command. Then the script decides and writes each key separately, and each key fails
+-- alone: an error of Lua would fail the whole batch, so the script runs Redis commands with `pcall`, and checks lengths
+-- before it reads a value.
 --
 -- The reply is an array. First it has the replies in the order of the keys. Then, in the same order, it has a value for
 -- each update and end whose reply is a number: the activity's value as it was before the admission, up to the end of
@@ -20,63 +20,22 @@
 -- a reply may need it. If the array would have only one element, the reply is this element alone. The replies of a
 -- batch have limited room for held commands. If a held command does not fit, the reply to an update or end is `wait`
 -- (one millisecond), and the reply to a registration is `full`.
---
--- Speed. In Redis' Lua these are slow: a Redis command, a function of a library, a new string, a new table, a
--- conversion between number and text, and each number that is read from a string. So the short path is inline. It does
--- not look for the parts of a value, reads several fields as one number, and replies with the value that it has read.
--- Phases are numbers, not letters. The long path has parameters and local variables, because tables with the fields of
--- a call and of an activity would make it slower by half or more.
---
--- Redis makes the functions of a script again in each run, also those that the run does not use. So the functions of
--- the long path are inside two others, `makeAdmit` and `makeSettle`, which run only if a batch needs them. A function
--- takes longer to make if it uses variables from outside, so most functions at the top of the script use none.
---
--- Packed numbers. Each has two parts, left * factor + right. A number of a call or of a usual value has at most 52
--- bits; Lua is exact up to 53.
---     number                left                                  factor                     right
---     timestampAndRequest   the timestamp of the call's version   @TIMESTAMP_FACTOR@         requestAndPace
---     requestAndPace        byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@           the pace's number in ARGV
---     sentAndPhase          the time of the last send verdict     @SENT_FACTOR@              the byte of the phase
---     prefix                the token's form, with flags          @FLAGS_FACTOR@             lengthAndEnd
---     lengthAndEnd          the token's length, with flags        @LENGTH_FACTOR@            last second for updates
---     formAndLength         the token's form, with flags          @FORM_AND_LENGTH_FACTOR@   token's length, with flags
--- So `formAndLength` is a prefix without its last second.
---
--- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
--- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END, TOKEN_FOLLOWS,
--- IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed KEY_REPEATS, the only higher bit. ACCEPTANCE_REQUEST is
--- the whole `requestAndPace` of an acceptance without a token and without an alert. In the same way,
--- HAS_THROTTLE_IN_FORM_AND_LENGTH is the bit HAS_THROTTLE in `formAndLength`.
---
--- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
--- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
--- timestamp. Read as one little-endian number they are
---     timestampAndRequest = 1790000000 * 65536 + requestAndPace = 117309440000770
---     requestAndPace      = 3 * 256 + 2 = 770
--- The last send verdict of its activity was at 1790000000.123, and the phase is `a` (97). Bytes 14 to 20 of the value
--- are 61 7b 6c 50 c4 a0 01:
---     sentAndPhase        = 1790000000123 * 256 + 97 = 458240000031585
--- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
--- a8 a9 b1 6a 50 00 01:
---     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
--- One comparison of two such numbers compares their left parts first. So `sentAndPhase <= sentAndPhaseMax` compares two
--- times, and `assigned > newestTimestamp * 65536` two timestamps, without a division.
 
 if #ARGV[1] >= @CALL_BYTES@ then
   -- # Variables
-  -- Formats of fields that are read or written together:
+  -- Formats of fields that are read or written together. Numbers such as `sentAndPhase` are packed (# Packed numbers).
   --     CALL_FORMAT                 version, timestampAndRequest, digest
-  --     RECORD_FORMAT               prefix, digest of the shown state, sentAndPhase, timestamp of the newest version
-  --     RECORD_AND_BUCKET_FORMAT    the same, the rest of the newest version, and when the bucket will be full
+  --     FIXED_FORMAT                prefix, digest of the shown state, sentAndPhase, timestamp of the newest version
+  --     FIXED_AND_BUCKET_FORMAT     the same, the rest of the newest version, and when the bucket will be full
   --     SHOWN_AND_PHASE_FORMAT      digest of the shown state, byte of the phase
   --     FULL_FORMAT                 when the bucket will be full
   -- A format without a byte order is faster, and uses the server's own order. Nearly every server is little-endian, as
   -- the values are.
-  local CALL_FORMAT, RECORD_FORMAT, RECORD_AND_BUCKET_FORMAT, SHOWN_AND_PHASE_FORMAT, FULL_FORMAT =
+  local CALL_FORMAT, FIXED_FORMAT, FIXED_AND_BUCKET_FORMAT, SHOWN_AND_PHASE_FORMAT, FULL_FORMAT =
     'c13I7I6', 'I7I6I7I5', 'I7I6I7I5I8I6', 'I6B', 'I6'
   if pack('I2', 1) ~= '\1\0' then
-    CALL_FORMAT, RECORD_FORMAT, RECORD_AND_BUCKET_FORMAT, SHOWN_AND_PHASE_FORMAT, FULL_FORMAT =
-      '<' .. CALL_FORMAT, '<' .. RECORD_FORMAT, '<' .. RECORD_AND_BUCKET_FORMAT, '<' .. SHOWN_AND_PHASE_FORMAT,
+    CALL_FORMAT, FIXED_FORMAT, FIXED_AND_BUCKET_FORMAT, SHOWN_AND_PHASE_FORMAT, FULL_FORMAT =
+      '<' .. CALL_FORMAT, '<' .. FIXED_FORMAT, '<' .. FIXED_AND_BUCKET_FORMAT, '<' .. SHOWN_AND_PHASE_FORMAT,
       '<' .. FULL_FORMAT
   end
   local keys, calls, position = KEYS, ARGV[1], 1
@@ -92,17 +51,17 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local now, seconds, sentAndPhaseMin, sentNow, drawnNow
   -- What the last call asked for. Most often the next call asks for the same.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
-  local format = RECORD_FORMAT
+  local format = FIXED_FORMAT
   -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. These
   -- variables are from the last usual value. A value with the length `usualSize`, and with a `prefix` of at least
   -- `prefixMin` and below `prefixMax`, has the same length, form and flags. So it is usual too.
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   -- For a usual value and the pace `usualPace`:
-  --     sentAndPhaseMax     the spacing is over if `sentAndPhase` is at most this number
-  --     fullMax             the push gets priority 10 if the bucket will be full by this time (UNIX milliseconds)
-  --     fullMaxOfReserve    the same for a command that may use the reserve
-  --     nextFull            the bytes of the time at which a full bucket will be full again after a draw
-  local usualPace, sentAndPhaseMax, fullMax, fullMaxOfReserve, nextFull
+  --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
+  --     fullAtMax             the push gets priority 10 if the bucket will be full by this time (UNIX milliseconds)
+  --     fullAtMaxOfReserve    the same for a command that may use the reserve
+  --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
+  local usualPace, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
   -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
   local lastPaceNumber, lastPaceAt, leastSpacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
@@ -133,6 +92,37 @@ if #ARGV[1] >= @CALL_BYTES@ then
     return version, paceByte, bits, timestamp, digest, token, alert, following
   end
 
+  -- # Packed numbers
+  -- A packed number has two parts, left * factor + right. A number of a call or of a usual value has at most 52 bits;
+  -- Lua is exact up to 53.
+  --     number               left                                  factor                    right
+  --     timestampAndRequest  the timestamp of the call's version   @TIMESTAMP_FACTOR@        requestAndPace
+  --     requestAndPace       byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@          the pace's number in ARGV
+  --     sentAndPhase         the time of the last send verdict     @SENT_FACTOR@             the byte of the phase
+  --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
+  --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
+  --     formAndLength        the token's form, with flags          @FORM_AND_LENGTH_FACTOR@  token's length, with flags
+  -- So `formAndLength` is a prefix without its last second.
+  --
+  -- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
+  -- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END,
+  -- TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed KEY_REPEATS, the only higher bit.
+  -- ACCEPTANCE_REQUEST is the whole `requestAndPace` of an acceptance without a token and without an alert. In the same
+  -- way, HAS_THROTTLE_IN_FORM_AND_LENGTH is the bit HAS_THROTTLE in `formAndLength`.
+  --
+  -- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
+  -- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
+  -- timestamp. Read as one little-endian number they are
+  --     timestampAndRequest = 1790000000 * 65536 + requestAndPace = 117309440000770
+  --     requestAndPace      = 3 * 256 + 2 = 770
+  -- The last send verdict of its activity was at 1790000000.123, and the phase is `a` (97). Bytes 14 to 20 of the value
+  -- are 61 7b 6c 50 c4 a0 01:
+  --     sentAndPhase        = 1790000000123 * 256 + 97 = 458240000031585
+  -- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
+  -- a8 a9 b1 6a 50 00 01:
+  --     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
+  -- One comparison of two such numbers compares their left parts first. So `sentAndPhase <= sentAndPhaseMax` compares
+  -- two times, and `assigned > newestTimestamp * 65536` two timestamps, without a division.
   for index = 1, count do
     -- # Reading a call
     local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
@@ -156,7 +146,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       isHigh, mayUseReserve =
         request % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
         request % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
-      format = isHigh and RECORD_AND_BUCKET_FORMAT or RECORD_FORMAT
+      format = isHigh and FIXED_AND_BUCKET_FORMAT or FIXED_FORMAT
       -- An update, an end and a 429 need the clock. The code of a 429, THROTTLED, is 3: both lowest bits. No other code
       -- has both.
       if not now
@@ -190,10 +180,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
       local value = values[index] or UNKNOWN
       local size = #value
       if size ~= usualSize then
-        if size < @RECORD_BYTES@ then value = UNKNOWN end
+        if size < @FIXED_BYTES@ then value = UNKNOWN end
         prefixMin = math.huge
       end
-      local prefix, shownDigest, sentAndPhase, newestTimestamp, _, full = read(format, value)
+      local prefix, shownDigest, sentAndPhase, newestTimestamp, _, fullAt = read(format, value)
       -- 1. Is the value usual? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
       -- decision: eight hours
       local phase = sentAndPhase % @HAS_DRAWN@
@@ -203,7 +193,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         local bytes = formAndLength % @FORM_AND_LENGTH_FACTOR@
         if bytes >= @HAS_ACCEPTED_ALERT@ then bytes = bytes - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@ end
         -- A value with HAS_THROTTLE or a higher flag of byte 7 is not usual: a part follows the token and the alert.
-        if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @RECORD_BYTES@ + bytes then
+        if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @FIXED_BYTES@ + bytes then
           prefixMin, usualSize, usualPace = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (formAndLength + 1) * @LENGTH_FACTOR@
         end
@@ -239,9 +229,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
               -- Without a token (form 0), no send verdict is early enough.
               sentAndPhaseMax = formAndFlags % @FORM_MODULUS@ > 0
                 and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
-              fullMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
-              fullMaxOfReserve = now + (pushes - 1) * interval
-              nextFull = pack(FULL_FORMAT, now + interval)
+              fullAtMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
+              fullAtMaxOfReserve = now + (pushes - 1) * interval
+              nextFullAt = pack(FULL_FORMAT, now + interval)
             end
             -- 5. May the update be sent now? SETRANGE keeps the expiry, so the first send verdict in each 1,000 seconds
             -- takes the long path, which renews the expiry.
@@ -251,18 +241,18 @@ if #ARGV[1] >= @CALL_BYTES@ then
               -- decision: budget
               if not isHigh then
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
-              elseif full <= (mayUseReserve and fullMaxOfReserve or fullMax) then
+              elseif fullAt <= (mayUseReserve and fullAtMaxOfReserve or fullAtMax) then
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@',
-                  drawnNow .. version .. (full > now and pack(FULL_FORMAT, full + interval) or nextFull))
+                  drawnNow .. version .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAt))
               else
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
                 if reply == size then
                   -- `draw` (admit-updates.lua) has another formula for the pushes left. The results are equal: the
-                  -- bucket lacks d / interval pushes, rounded up, where d is the whole number full - now. For d > 0
+                  -- bucket lacks d / interval pushes, rounded up, where d is the whole number fullAt - now. For d > 0
                   -- that is floor((d - 1) / interval) + 1, as in `draw`. Here pushes - d / interval is rounded down,
                   -- which is the same, and one step shorter.
                   -- decision: pushes left
-                  local pushesLeft = full > now and pushes - (full - now) / interval or pushes
+                  local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
                   reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
                     + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)
                   replyCount = replyCount + 1

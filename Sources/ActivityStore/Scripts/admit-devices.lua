@@ -161,15 +161,15 @@ if operation == 'takeStartToken' then
   local reply = 'noToken'
   if #t > 13 then
     local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
-    local full, refunded = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
-    local wait = full - now - (pushes - 1) * interval
+    local fullAt, refunded = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
+    local wait = fullAt - now - (pushes - 1) * interval
     if wait > 0 then
       reply = 'wait' .. string.format('%.0f', wait)
     else
-      full = full + interval
-      reply = 'tokenFound' .. digits(full + (refunded == '' and 0 or refunded)) .. t .. u
+      fullAt = fullAt + interval
+      reply = 'tokenFound' .. digits(fullAt + (refunded == '' and 0 or refunded)) .. t .. u
       changes[#changes + 1] = 's'
-      changes[#changes + 1] = digits(full) .. refunded
+      changes[#changes + 1] = digits(fullAt) .. refunded
     end
   end
   if changes[1] then writeFields(changes, DEVICE_LIFETIME) end

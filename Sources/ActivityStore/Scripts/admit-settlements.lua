@@ -6,7 +6,7 @@
 -- if it arrives first: one worker may have sent a start while another settles this start as unknown.
 
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
--- needs it (admit-batches.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
+-- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
 -- settlement reports (SettlementCode).
 local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
@@ -58,7 +58,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if not stored then return 0, following end
-    if #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
+    if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local lifeEnd, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
@@ -71,10 +71,10 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
 
-    -- What the settlement changes. `changesParts`: whether it changes a part after the record. `start`: the part about
-    -- the start if it changes; otherwise nil.
+    -- What the settlement changes. `changesParts`: whether it changes a part after the fixed one. `start`: the part
+    -- about the start if it changes; otherwise nil.
     local code, form, changesParts = bits % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
-    local nextPhase, nextShownDigest, start, dropsHeld = phase, shownDigest, nil, false
+    local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
     local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
       and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
@@ -83,7 +83,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
       if doubled then throttle, changesParts = doubled, true end
     elseif code < @THROTTLED@ then
       if isNewest then
-        nextPhase, dropsHeld = phaseAfter(code, phase), heldAt <= #value
+        nextPhase, removesHeld = phaseAfter(code, phase), heldAt <= #value
         if isAccepted then nextShownDigest = digest end
       end
       if heldAt - startAt == @UNACCEPTED_START_BYTES@
@@ -104,7 +104,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     if phaseByte >= @HAS_DRAWN@ then nextByte = nextByte + @HAS_DRAWN@ end
     if lastAssignedTimestamp ~= newestTimestamp then nextByte = nextByte - @OWN_TIMESTAMP@ end
     if newestIsEnd then nextByte = nextByte - @UPPER_CASE@ end
-    if changesParts or dropsHeld or leavesAudiences then
+    if changesParts or removesHeld or leavesAudiences then
       local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
         -- The stored time of the registration becomes a millisecond later. So if the same registration is delivered
@@ -116,15 +116,15 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         -- The value keeps the beginning of the token's SHA-1, so that a command with this token does not bring it back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
-      local record = pack('<I6B', nextShownDigest, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
+      local fixedPart = pack('<I6B', nextShownDigest, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
         .. pack('<I6', registeredAt)
       -- `flags` modulo twice the bit ALLOWS_FREQUENT is the token's form, with this bit. `joinParts` sets the higher
       -- flags.
-      value = joinParts(lifeEnd, flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0), record, {
+      value = joinParts(lifeEnd, flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0), fixedPart, {
         token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlert,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
         start = start or startAt < heldAt and sub(value, startAt, heldAt - 1) or '',
-        held = heldAt <= #value and not dropsHeld and sub(value, heldAt) or '',
+        held = heldAt <= #value and not removesHeld and sub(value, heldAt) or '',
       })
       local written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
       if written.err then return written, following end

@@ -10,7 +10,7 @@
 -- because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
 -- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
--- runs `makeAdmit` only if a batch needs it (admit-batches.lua: Speed).
+-- runs `makeAdmit` only if a batch needs it (admit.lua: Speed).
 --
 -- Variables and parameters:
 --     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
@@ -44,18 +44,19 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
     local length, flags = read('<I2B', value, 5)
     local tokenLength = length % @TOKEN_LENGTH_MODULUS@
-    local formBefore, record = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
+    local formBefore, fixedPart = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if rereadAt and formBefore == 0 and rereadAt > lastAssignedTimestamp then
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
       -- lower timestamps. So the next timestamp is above the present second.
       local phaseByte = value:byte(@AT_PHASE@)
       if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
-      record = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
+      fixedPart = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAt)
       lastAssignedTimestamp = rereadAt
     end
     return sub(value, 1, 4) .. pack('<I2B', length - tokenLength + #token.bytes, flags - formBefore + token.form)
-      .. record .. pack('<I6', token.at) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength), lastAssignedTimestamp
+      .. fixedPart .. pack('<I6', token.at) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength),
+      lastAssignedTimestamp
   end
 
   -- # The order of versions
@@ -128,7 +129,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- `wait` is the result of `findWait`; nil if there is no token. Returns three values:
   --     the reply; nil if the command may be sent
   --     the phase of the command's version, which becomes the newest; nil if the value does not change
-  --     whether the value drops its held command
+  --     whether the value loses its held command
   local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
     -- Whether the newest version is held; and whether a held command has an alert. The held command is the newest
     -- version, or an older command whose alert the newest version carries (admit.lua: Phases).
@@ -146,7 +147,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       if isRepeated and isHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
       -- The newer version carries the alert of a held command. Redis keeps that one until the newer version is settled.
       if holdsAlert then return nil, @SENDING_OLDER_ALERT@ end
-      -- Every other command is sent, and drops an older held command.
+      -- Every other command is sent, and removes an older held command.
       return nil, @SENDING@, isHeld
     end
 
@@ -158,7 +159,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       -- Every other repeated command keeps its phase.
       return reply
     end
-    -- The newer version waits. It keeps or drops a held command as if it were sent.
+    -- The newer version waits. It keeps or removes a held command as if it were sent.
     if holdsAlert then return reply, @WAITING_OLDER_ALERT@ end
     return reply, @WAITING@, isHeld
   end
@@ -183,16 +184,16 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return math.min(lastAssignedTimestamp + 1, @TIMESTAMP_MAX@)
   end
 
-  -- Decides the priority of a push, and draws on the budget. `full` is when the bucket will be full. `hasDrawn` says
+  -- Decides the priority of a push, and draws on the budget. `fullAt` is when the bucket will be full. `hasDrawn` says
   -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
   -- be full.
   -- decision: budget; decision: pushes left
-  local function draw(pace, bits, full, hasDrawn, now)
+  local function draw(pace, bits, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full, and a begun interval counts as a whole one. The
     -- short path has another formula with the same result, and says why (admit-batches.lua).
     local pushesLeft = pace.pushes
-    if full > now then
-      local missing = full - now - 1
+    if fullAt > now then
+      local missing = fullAt - now - 1
       pushesLeft = pushesLeft - (missing - missing % pace.interval) / pace.interval - 1
       if pushesLeft < 0 then pushesLeft = 0 end
     end
@@ -202,7 +203,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     if not isHigh then return @PRIORITY_FIVE@, pushesLeft end
     if hasDrawn then return @PRIORITY_TEN@, pushesLeft end
     if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
-    return @PRIORITY_TEN@, pushesLeft - 1, (full > now and full or now) + pace.interval
+    return @PRIORITY_TEN@, pushesLeft - 1, (fullAt > now and fullAt or now) + pace.interval
   end
 
   -- # Writing
@@ -229,7 +230,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   return function(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
-    if stored and #stored < @RECORD_BYTES@ then return stored.err and stored or MALFORMED, following end
+    if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
     local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
@@ -287,7 +288,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
     -- Whether the state may be sent now. An update and an end are two commands, even if they have the same version.
     -- decision: eight hours
-    local isRepeated, pace, reply, nextPhase, dropsHeld = isSameVersion and isEnd == newestIsEnd, nil, nil, nil, nil
+    local isRepeated, pace, reply, nextPhase, removesHeld = isSameVersion and isEnd == newestIsEnd, nil, nil, nil, nil
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
     elseif not isEnd and seconds > lifeEnd then
@@ -302,7 +303,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       end
       -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
       local isShown = not isEnd and shownDigest == digest and not audiences
-      reply, nextPhase, dropsHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
+      reply, nextPhase, removesHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
       if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldAt)) end
     end
     if not nextPhase then
@@ -315,12 +316,12 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local maySend, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if maySend then
       lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
-      local priority, pushesLeft, fullAfter = draw(pace, bits, read('<I6', value, @AT_FULL@), hasDrawn, now)
-      if fullAfter then hasDrawn, bucket = true, pack('<I6', fullAfter) end
+      local priority, pushesLeft, newFullAt = draw(pace, bits, read('<I6', value, @AT_FULL@), hasDrawn, now)
+      if newFullAt then hasDrawn, bucket = true, pack('<I6', newFullAt) end
       reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
 
-    -- Writing. `record` has the new bytes: from the digest to the last send verdict, the version, and `bucket`.
+    -- Writing. `newBytes` are the new bytes: from the digest to the last send verdict, the version, and `bucket`.
     local nextByte = nextPhase
     if isEnd then nextByte = nextByte - @UPPER_CASE@ end
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
@@ -331,18 +332,18 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local head = maySend and pack('<I6BI6', 0, nextByte, now)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
-    local record, failure = head .. version .. (bucket or ''), nil
+    local newBytes, failure = head .. version .. (bucket or ''), nil
     local isInSameThousand = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
-    if maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not dropsHeld then
+    if maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld then
       -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
       -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
       -- decision: expiry
-      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', record)
+      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
       if written ~= #value then failure = tonumber(written) and MALFORMED or written end
     else
       -- -1 is the last byte.
-      local rest = sub(value, @AT_DIGEST@ + #record, dropsHeld and heldAt - 1 or -1)
-      failure = store(key, sub(value, 1, @AT_DIGEST@ - 1) .. record .. rest, stored)
+      local rest = sub(value, @AT_DIGEST@ + #newBytes, removesHeld and heldAt - 1 or -1)
+      failure = store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. rest, stored)
     end
     if failure or not maySend then return failure or reply, following end
     local alertEnd = tokenEnd + #acceptedAlert

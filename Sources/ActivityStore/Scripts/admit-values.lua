@@ -1,7 +1,7 @@
 -- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's
--- value. StoredActivity.swift lists the parts. The functions use no variables from outside (admit-batches.lua: Speed).
+-- value. StoredActivity.swift lists the parts. The functions use no variables from outside (admit.lua: Speed).
 
--- Finds the parts of a value of at least @RECORD_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
+-- Finds the parts of a value of at least @FIXED_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
 -- of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns nil if
 -- the value's length is not the sum of its parts. Otherwise returns:
 --     tokenEnd          the last byte of the token; the accepted alert follows
@@ -54,10 +54,10 @@ local function findParts(value, tokenLength, flags, phase)
 end
 
 -- Returns a value that is made of these parts. An empty part adds no bytes, and its flag is not set.
---     form      the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
---     record    the bytes from the digest to the time of the registration
---     parts     the parts after the record: token, alert, audiences, formerAudiences, retired, throttle, start, held
-local function joinParts(lifeEnd, form, record, parts)
+--     form         the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
+--     fixedPart    the bytes from the digest to the time of the registration, which every value has
+--     parts        the other parts: token, alert, audiences, formerAudiences, retired, throttle, start, held
+local function joinParts(lifeEnd, form, fixedPart, parts)
   local token, alert, audiences, formerAudiences = parts.token, parts.alert, parts.audiences, parts.formerAudiences
   local retired, throttle, start, lists = parts.retired, parts.throttle, parts.start, ''
   local tokenLength, flags = #token, form
@@ -70,6 +70,6 @@ local function joinParts(lifeEnd, form, record, parts)
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
   if start ~= '' then flags = flags + (#start > @VERSION_BYTES@ and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
   if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
-  return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. record
+  return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. fixedPart
     .. token .. alert .. lists .. retired .. throttle .. start .. parts.held
 end

@@ -38,6 +38,18 @@
 -- In these files, a call is what a worker asks about one activity or device (StoreCall). The function `callRedis` runs
 -- a Redis command. StoredActivity.swift says how an activity is stored.
 --
+-- Speed. Running a script costs nearly as much as an admission, so the frequent calls come in batches. In Redis' Lua
+-- these are slow: a Redis command, a function of a library, a new string, a new table, a conversion between number and
+-- text, and each number that is read from a string. So the loop over updates, ends and settlements has a short path for
+-- the most frequent ones. The short path is inline. It does not look for the parts of a value, reads several fields as
+-- one number, and replies with the value that it has read. Phases are numbers, not letters. All other calls of this
+-- loop take the long path. It has parameters and local variables, because tables with the fields of a call and of an
+-- activity would make it slower by half or more.
+--
+-- Redis makes the functions of a script again in each run, also those that the run does not use. So the functions of
+-- the long path are inside two others, `makeAdmit` and `makeSettle`, which run only if a batch needs them. A function
+-- takes longer to make if it uses variables from outside, so most functions at the top of the script use none.
+--
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one HSET,
 -- then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it. The time
 -- is the server's (TIME), so all workers decide by the same clock. A batch has a key for each of its calls. A call
@@ -61,7 +73,7 @@
 --     unchanged              The activity already shows this state. The worker ends the update as `unchanged`.
 --     unknown                Another record of the start may have been sent. The worker ends this one as `unknown`.
 --     alertHeld              The held command has an alert. The worker adds the alert, and asks again.
---     alertAlreadyAccepted   The carried alert is not newer than the accepted one. The worker drops it, and asks again.
+--     alertAlreadyAccepted   The carried alert is no newer than the accepted one. The worker removes it and asks again.
 --     alertAwaitsCarrier     A newer version can carry the alert. The worker lets the command wait for it.
 --     departures             The activity has left audiences. The worker tells them, confirms this, and asks again.
 --     registered             The token is stored. The worker sends the held command that may follow.
@@ -104,7 +116,7 @@
 -- Phases of the newest version. A phase is a letter. An upper-case letter says that the version is an end. Then only a
 -- start opens the activity again.
 --
--- A newer version begins at `w`, `a`, `b` or `s`, and drops the held command. But it begins at `x` or `y`, not at `w`
+-- A newer version begins at `w`, `a`, `b` or `s`, and removes the held command. But it begins at `x` or `y`, not at `w`
 -- or `a`, if the held command has an alert. The newer version then carries this alert, and the script keeps the held
 -- command until the newer version is settled: its worker may die, and another worker may bring the version again
 -- without the alert.

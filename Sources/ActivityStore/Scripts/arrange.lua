@@ -1,6 +1,6 @@
 -- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too long, the
--- script also drops the outdated entries: those that a later entry of the same member replaces, and those that are too
--- old. If the page is still long, the script splits it. It cannot split a page that has only one position, or whose
+-- script also removes the outdated entries: those that a later entry of the same member replaces, and those that are
+-- too old. If the page is still long, the script splits it. It cannot split a page that has only one position, or whose
 -- segment has the maximum number of pages.
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
@@ -80,7 +80,7 @@ end
 local isSplit = false
 if page and #page > @PAGE_BYTES_MAX@ then
   -- Keeps only the latest entry of each member; of several with the same time, the one that came last. If the latest
-  -- entry is too old, drops it too. The entries go into two lists, `lower` and `upper`, in case the page is split.
+  -- entry is too old, removes it too. The entries go into two lists, `lower` and `upper`, in case the page is split.
   --
   -- Two tables find the entry of a member that came before: `offsets` has the byte at which the entry begins, `indexes`
   -- its index in its list. The key in both is the member's position. If several members have one position, the second

@@ -1,7 +1,8 @@
 -- The script `audience`: decides about commands to an audience, and keeps the progress of their versions through the
--- ranges. KEYS[1] is the audience's hash. ARGV[1] is the operation. An audience causes few calls in
--- comparison with its pushes, so this script is written for reading, not for speed. AudienceState.swift decides the
--- same in Swift. The function `callRedis` runs a Redis command.
+-- ranges. KEYS[1] is the audience's hash. ARGV[1] is the operation. An audience causes few calls in comparison with its
+-- pushes, so this script is written for reading, not for speed. AudienceState.swift decides the same in Swift. The
+-- function `callRedis` runs a Redis command. A name between two at signs is a constant (AudienceScript.swift). The top
+-- of admit.lua says how the scripts test bits, and what a name with _MODULUS is.
 --
 -- | operation | its arguments, from ARGV[2] | what it does |
 -- | --- | --- | --- |
@@ -12,20 +13,20 @@
 -- | checkpoint | range, claim, text; the same for more ranges | records how far rounds have come |
 -- | finish | fan-out, index, counts; number of broadcasts | adds the counts of a finished range or broadcast |
 --
--- The bits of `admit` say what the command is and asks for. 1: it is an end. 2: it is a start. 4: it asks for priority
--- 10. 8: it may use the reserve. `finish` has the number of broadcasts only for a broadcast.
+-- The bits of `admit` say what the command is (IS_END, IS_START) and what it asks for (REQUESTS_HIGH_PRIORITY,
+-- MAY_USE_RESERVE). `finish` has the number of broadcasts only for a broadcast.
 --
 -- | field | meaning |
 -- | --- | --- |
 -- | n | the newest version (13), which may be `unchanged`; a letter: `s` if this version is settled, otherwise `a` |
--- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
+-- | a | the newest version that was admitted to be sent, and how: see ADMISSION_FORMAT |
 -- | s | the version of the newest start |
 -- | b | the body, without the alert, that members get if they join after this version |
 -- | f | when the two buckets will be full (6 each): for members without and with frequent updates |
 -- | l | the fan-outs of the last versions, oldest first; each has the bytes of the next table |
 -- | c | followed by a range: the claim of the range's last owner |
 -- | p | followed by a range: the last checkpoint of the range |
--- | m | followed by a fan-out's name and an index: the counts of one range or broadcast that is finished, see COUNTS |
+-- | m | followed by a fan-out's name and an index: the counts of one finished range or broadcast: see COUNTS_FORMAT |
 -- | k | followed by a fan-out's name: how many of its ranges and broadcasts are finished |
 -- | t | followed by a fan-out's name: its totals, once all ranges and broadcasts are finished |
 -- | hp hs | the channel in production and in the sandbox: storage policy (1), creation (8, UNIX milliseconds), its id |
@@ -34,11 +35,11 @@
 -- | --- | --- |
 -- | 1–15 | its name: the version (13) and the number of ranges (2) |
 -- | 16–21 | when the version was admitted, server milliseconds |
--- | 22 | twice the number of its broadcasts, plus 1 once all ranges and broadcasts are finished |
+-- | 22 | BROADCAST_COUNT_FACTOR times the number of its broadcasts, plus IS_FINISHED if all its parts are finished |
 --
--- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanout` is
--- the name of a fan-out, and the variables `n`, `a`, `s`, `f` and `b` have the names of the fields. Versions are stored
--- as in an activity's value. Numbers are little-endian. The keeper of channels writes `hp` and `hs`.
+-- The parts of a fan-out are its ranges and its broadcasts. A range in a field's name is the number of ranges and the
+-- range's index (2 bytes each). Versions are stored as in an activity's value. Numbers are little-endian. The keeper of
+-- channels writes `hp` and `hs`.
 --
 -- A range may have a round of starts and another round at the same time. So the claims and checkpoints of rounds of
 -- starts are in a hash of their own, under another digest.
@@ -48,18 +49,18 @@
 local callRedis, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
--- The field `a`: version, digest, flags, timestamp to send, the priorities for members without and with frequent
--- updates, number of ranges, when the version was admitted, its expiration. The flags: 1 for an end; 2 for a start;
--- 4 if the command asked for priority 10 and a budget gave 5.
-local ADMITTED = '<c13c8BI5BBI2I6c8'
+-- The field `a`, the admission of a version: version, digest, flags, timestamp to send, the priorities for members
+-- without and with frequent updates, number of ranges, when the version was admitted, its expiration. The flags are
+-- IS_END, IS_START, and IS_DEMOTED: the command asked for priority 10, and a budget gave 5.
+local ADMISSION_FORMAT = '<c13c8BI5BBI2I6c8'
 local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first
 -- and the last response of APNs, milliseconds plus one; 0 for no response.
-local COUNTS = '<I4I4I4I4I4I4I6I6'
+local COUNTS_FORMAT = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
 -- The name of a field `m` ends with two bytes. For a range, they are its index, which is at most 255. For a broadcast,
 -- they are one of these two: the first for production, the second for the sandbox.
-local BROADCASTS = {'\254\255', '\255\255'}
+local BROADCAST_INDICES = {'\254\255', '\255\255'}
 
 local function serverTime()
   local time = callRedis('TIME')
@@ -73,42 +74,43 @@ local function storeFields(...)
 end
 
 -- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. Its entry in the list `l` stays.
-local function dropFanout(fanout)
-  local count = read('<I2', fanout, 14)
-  local fields = {'k' .. fanout, 't' .. fanout}
-  for index = 0, count - 1 do fields[index + 3] = 'm' .. fanout .. pack('<I2', index) end
-  for _, broadcastIndex in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. fanout .. broadcastIndex end
+local function removeFanoutCounts(fanoutName)
+  local rangeCount = read('<I2', fanoutName, 14)
+  local fields = {'k' .. fanoutName, 't' .. fanoutName}
+  for index = 0, rangeCount - 1 do fields[index + 3] = 'm' .. fanoutName .. pack('<I2', index) end
+  for _, broadcastIndex in ipairs(BROADCAST_INDICES) do fields[#fields + 1] = 'm' .. fanoutName .. broadcastIndex end
   callRedis('HDEL', key, unpack(fields))
 end
 
 -- Adds a fan-out to the list, and removes the oldest one if there are too many. Returns the new list.
-local function addFanout(list, fanout, now, broadcastCount)
-  list = list .. fanout .. pack('<I6B', now, 2 * broadcastCount)
-  if #list > @FANOUTS_MAX@ * FANOUT_BYTES then
-    dropFanout(sub(list, 1, 15))
-    list = sub(list, FANOUT_BYTES + 1)
+local function addFanout(fanoutList, fanoutName, now, broadcastCount)
+  fanoutList = fanoutList .. fanoutName .. pack('<I6B', now, @BROADCAST_COUNT_FACTOR@ * broadcastCount)
+  if #fanoutList > @FANOUTS_MAX@ * FANOUT_BYTES then
+    removeFanoutCounts(sub(fanoutList, 1, 15))
+    fanoutList = sub(fanoutList, FANOUT_BYTES + 1)
   end
-  return list
+  return fanoutList
 end
 
-local function positionOfFanout(list, fanout)
-  for at = 1, #list, FANOUT_BYTES do
-    if sub(list, at, at + 14) == fanout then return at end
+local function positionOfFanout(fanoutList, fanoutName)
+  for at = 1, #fanoutList, FANOUT_BYTES do
+    if sub(fanoutList, at, at + 14) == fanoutName then return at end
   end
 end
 
 -- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if there is none, or if
 -- it is a start, because a start reaches devices and replaces no state of activities.
-local function newestAdmitted()
-  local admitted = callRedis('HGET', key, 'a')
-  if not admitted then return '' end
-  local version, _, flags = read(ADMITTED, admitted)
-  return flags % 4 >= 2 and '' or version
+local function newestAdmittedVersion()
+  local admission = callRedis('HGET', key, 'a')
+  if not admission then return '' end
+  local version, _, flags = read(ADMISSION_FORMAT, admission)
+  return flags % @IS_START_MODULUS@ >= @IS_START@ and '' or version
 end
 
-local function sendReply(admitted, production, sandbox)
-  local _, _, flags, timestamp, priority, frequentPriority, rangeCount = read(ADMITTED, admitted)
-  local reply = {'send', timestamp, priority, frequentPriority, flags >= 4 and 1 or 0, rangeCount}
+-- Returns the reply to a command with this admission (field `a`). It names the audience's channels, if there are any.
+local function sendReply(admission, production, sandbox)
+  local _, _, flags, timestamp, priority, frequentPriority, rangeCount = read(ADMISSION_FORMAT, admission)
+  local reply = {'send', timestamp, priority, frequentPriority, flags >= @IS_DEMOTED@ and 1 or 0, rangeCount}
   if production or sandbox then reply[7], reply[8] = production or '', sandbox or '' end
   return reply
 end
@@ -116,38 +118,48 @@ end
 if operation == 'admit' then
   local version, digest, requestBits, wantedRangeCount, pace = ARGV[2], ARGV[3], ARGV[4] + 0, ARGV[5] + 0, ARGV[6]
   local body, expiration = ARGV[7], ARGV[8]
-  local isEnd, isStart = requestBits % 2 == 1, requestBits % 4 >= 2
-  local isHigh, mayUseReserve = requestBits % 8 >= 4, requestBits >= 8
-  local n, a, s, f, list, production, sandbox = unpack(callRedis('HMGET', key, 'n', 'a', 's', 'f', 'l', 'hp', 'hs'))
-  list = list or ''
+  local isEnd, isStart =
+    requestBits % @IS_END_MODULUS@ == @IS_END@, requestBits % @IS_START_MODULUS@ >= @IS_START@
+  local isHigh, mayUseReserve =
+    requestBits % @REQUESTS_HIGH_PRIORITY_MODULUS@ >= @REQUESTS_HIGH_PRIORITY@, requestBits >= @MAY_USE_RESERVE@
+  local newestAndLetter, admission, newestStart, fullTimes, fanoutList, production, sandbox =
+    unpack(callRedis('HMGET', key, 'n', 'a', 's', 'f', 'l', 'hp', 'hs'))
+  fanoutList = fanoutList or ''
   -- A start is not broadcast, because a channel cannot start activities.
   local broadcastCount = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
-  local newest, isSettled = n and sub(n, 1, 13), n and sub(n, 14) == 's'
-  local admitted, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt
-  if a then admitted, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt = read(ADMITTED, a) end
-  if newest then
-    if newest == version and admitted == version and flags % 4 == requestBits % 4 then
+  local newestVersion, isSettled =
+    newestAndLetter and sub(newestAndLetter, 1, 13), newestAndLetter and sub(newestAndLetter, 14) == 's'
+  local admittedVersion, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt
+  if admission then
+    admittedVersion, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt =
+      read(ADMISSION_FORMAT, admission)
+  end
+  if newestVersion then
+    if newestVersion == version and admittedVersion == version
+      and flags % @KIND_MODULUS@ == requestBits % @KIND_MODULUS@
+    then
       if isSettled then return 'duplicate' end
       -- The version is admitted again. The audience may have got or lost a channel since the first time, so the script
       -- stores the present number of broadcasts. With the former number, the fan-out would finish too early, or wait
       -- for a broadcast that does not come.
-      local fanoutAt = positionOfFanout(list, version .. pack('<I2', lastRangeCount))
-      local byte22 = fanoutAt and string.byte(list, fanoutAt + 21)
-      if fanoutAt and byte22 % 2 == 0 and byte22 ~= 2 * broadcastCount then
-        storeFields('l', sub(list, 1, fanoutAt + 20) .. char(2 * broadcastCount) .. sub(list, fanoutAt + 22))
+      local fanoutAt = positionOfFanout(fanoutList, version .. pack('<I2', lastRangeCount))
+      local byte22 = fanoutAt and string.byte(fanoutList, fanoutAt + 21)
+      if fanoutAt and byte22 % @IS_FINISHED_MODULUS@ == 0 and byte22 ~= @BROADCAST_COUNT_FACTOR@ * broadcastCount then
+        storeFields('l', sub(fanoutList, 1, fanoutAt + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
+          .. sub(fanoutList, fanoutAt + 22))
       end
-      return sendReply(a, production, sandbox)
+      return sendReply(admission, production, sandbox)
     end
     if isStart then
-      if not isNewer(version, newest) then return 'superseded' end
-    elseif flags % 2 == 1 then
+      if not isNewer(version, newestVersion) then return 'superseded' end
+    elseif flags % @IS_END_MODULUS@ == @IS_END@ then
       return 'ended'
     elseif isEnd then
       -- A newer update does not supersede an end. A newer start does: the end then belongs to an earlier life.
-      if s and s ~= '' and isNewer(s, version) then return 'superseded' end
+      if newestStart and newestStart ~= '' and isNewer(newestStart, version) then return 'superseded' end
     else
-      if newest == version then return isSettled and 'duplicate' or 'superseded' end
-      if isNewer(newest, version) then return 'superseded' end
+      if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end
+      if isNewer(newestVersion, version) then return 'superseded' end
     end
     -- A command with the same state is `unchanged` only after the version's settlement. Before, the version's fan-out
     -- records may not be in Kafka, and its state may reach nobody.
@@ -160,12 +172,12 @@ if operation == 'admit' then
   local now = serverTime()
   local spacing, interval, pushes, reserved, _, frequentInterval, frequentPushes, frequentReserved =
     read('<I3I3I2I2I3I3I2I2', pace)
-  if a and not isStart and now >= admittedAt and admittedAt + spacing > now then
+  if admission and not isStart and now >= admittedAt and admittedAt + spacing > now then
     return {'wait', admittedAt + spacing - now}
   end
 
   local fullAt, frequentFullAt = 0, 0
-  if f then fullAt, frequentFullAt = read('<I6I6', f) end
+  if fullTimes then fullAt, frequentFullAt = read('<I6I6', fullTimes) end
   -- Returns the priority that a bucket grants, and when the bucket will be full afterwards. The bucket lacks `missing`
   -- pushes.
   local function draw(fullAt, interval, pushes, reserved)
@@ -174,43 +186,47 @@ if operation == 'admit' then
     return 10, math.max(fullAt, now) + interval
   end
   local priority, frequentPriority = 5, 5
-  local newFlags = requestBits % 4
+  local newFlags = requestBits % @KIND_MODULUS@
   if isHigh then
     priority, fullAt = draw(fullAt, interval, pushes, reserved)
     frequentPriority, frequentFullAt = draw(frequentFullAt, frequentInterval, frequentPushes, frequentReserved)
-    if priority == 5 or frequentPriority == 5 then newFlags = newFlags + 4 end
+    if priority == 5 or frequentPriority == 5 then newFlags = newFlags + @IS_DEMOTED@ end
   end
   local timestamp = math.max(read('<I5', version), math.min((lastTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- The newest fan-out that is not finished fixes the number of ranges for an hour: with another number, the new ranges
-  -- would overlap with its ranges.
+  -- How many ranges does the version get? Usually the wanted number. But if an earlier fan-out is not finished, the
+  -- version gets as many ranges as the newest such fan-out. With another number, ranges of both versions would overlap
+  -- (the first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members.
+  -- An unfinished fan-out of more than an hour ago does not count. It will probably never finish: the record of one of
+  -- its ranges may be lost.
   local rangeCount = wantedRangeCount
-  for at = #list - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
-    local count, fanoutAdmittedAt, byte22 = read('<I2I6B', list, at + 13)
-    if byte22 % 2 == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_FIXED@ then
-      rangeCount = count
+  for at = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
+    local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, at + 13)
+    if byte22 % @IS_FINISHED_MODULUS@ == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_KEPT@ then
+      rangeCount = fanoutRangeCount
       break
     end
   end
-  local fanout = version .. pack('<I2', rangeCount)
+  local fanoutName = version .. pack('<I2', rangeCount)
   if lastRangeCount and lastRangeCount ~= rangeCount then
     for _, field in ipairs(callRedis('HKEYS', key)) do
       local letter = sub(field, 1, 1)
       -- Delete the checkpoints of ranges that no longer exist. But keep their claims (`c`): a worker may still work on
       -- such a range. If its claim were missing, the worker would conclude that the server has lost its data.
-      if letter == 'p' and sub(field, 2, 3) ~= sub(fanout, 14) then callRedis('HDEL', key, field) end
+      if letter == 'p' and sub(field, 2, 3) ~= sub(fanoutName, 14) then callRedis('HDEL', key, field) end
     end
   end
-  local fanoutAt = positionOfFanout(list, fanout)
+  local fanoutAt = positionOfFanout(fanoutList, fanoutName)
   if fanoutAt then
-    dropFanout(fanout)
-    list = sub(list, 1, fanoutAt - 1) .. sub(list, fanoutAt + FANOUT_BYTES)
+    removeFanoutCounts(fanoutName)
+    fanoutList = sub(fanoutList, 1, fanoutAt - 1) .. sub(fanoutList, fanoutAt + FANOUT_BYTES)
   end
-  a = pack(ADMITTED, version, digest, newFlags, timestamp, priority, frequentPriority, rangeCount, now, expiration)
-  list = addFanout(list, fanout, now, broadcastCount)
-  storeFields('n', version .. 'a', 'a', a, 's', isStart and version or s or '', 'b', isStart and '' or body,
-    'f', pack('<I6I6', fullAt, frequentFullAt), 'l', list)
-  return sendReply(a, production, sandbox)
+  local newAdmission = pack(ADMISSION_FORMAT, version, digest, newFlags, timestamp, priority, frequentPriority,
+    rangeCount, now, expiration)
+  fanoutList = addFanout(fanoutList, fanoutName, now, broadcastCount)
+  storeFields('n', version .. 'a', 'a', newAdmission, 's', isStart and version or newestStart or '',
+    'b', isStart and '' or body, 'f', pack('<I6I6', fullAt, frequentFullAt), 'l', fanoutList)
+  return sendReply(newAdmission, production, sandbox)
 end
 
 if operation == 'settle' then
@@ -219,21 +235,23 @@ if operation == 'settle' then
 end
 
 if operation == 'newest' then
-  local a, b = unpack(callRedis('HMGET', key, 'a', 'b'))
-  if not a then return 'unknown' end
-  local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMITTED, a)
+  local admission, body = unpack(callRedis('HMGET', key, 'a', 'b'))
+  if not admission then return 'unknown' end
+  local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMISSION_FORMAT, admission)
   local now = serverTime()
-  if flags % 4 >= 2 or math.floor(now / 1000) > read('<i8', expiration) or now - admittedAt > @BODY_KEPT@ then
+  if flags % @IS_START_MODULUS@ >= @IS_START@ or math.floor(now / 1000) > read('<i8', expiration)
+    or now - admittedAt > @BODY_KEPT@
+  then
     return 'unknown'
   end
-  return {'send', version, timestamp, expiration, flags % 2, b}
+  return {'send', version, timestamp, expiration, flags % @IS_END_MODULUS@, body}
 end
 
 if operation == 'claim' then
   local range, claim = ARGV[2], ARGV[3]
   local progress = callRedis('HGET', key, 'p' .. range) or ''
   storeFields('c' .. range, claim)
-  return {'progress', newestAdmitted(), progress}
+  return {'progress', newestAdmittedVersion(), progress}
 end
 
 if operation == 'checkpoint' then
@@ -242,42 +260,47 @@ if operation == 'checkpoint' then
   --     0    the range has another claim: another worker's, or an older one after a failover
   --     1    the checkpoint was recorded
   --     2    the range has no claim: the server has lost data, so members may be missing too
-  local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
-  for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
-  for index, owner in ipairs(callRedis('HMGET', key, unpack(names))) do owners[names[index]] = owner end
-  for index, name in ipairs(names) do
-    local range, claim, text = ARGV[3 * index - 1], ARGV[3 * index], ARGV[3 * index + 1]
-    if owners[name] == claim then fields[#fields + 1], fields[#fields + 2] = 'p' .. range, text end
-    replies[index + 1] = owners[name] == claim and 1 or owners[name] and 0 or 2
+  local claimFields, storedClaims, changes, replies = {}, {}, {}, {newestAdmittedVersion()}
+  for at = 2, #ARGV, 3 do claimFields[#claimFields + 1] = 'c' .. ARGV[at] end
+  for index, storedClaim in ipairs(callRedis('HMGET', key, unpack(claimFields))) do
+    storedClaims[claimFields[index]] = storedClaim
   end
-  if fields[1] then storeFields(unpack(fields)) end
+  for index, claimField in ipairs(claimFields) do
+    local range, claim, text = ARGV[3 * index - 1], ARGV[3 * index], ARGV[3 * index + 1]
+    if storedClaims[claimField] == claim then changes[#changes + 1], changes[#changes + 2] = 'p' .. range, text end
+    replies[index + 1] = storedClaims[claimField] == claim and 1 or storedClaims[claimField] and 0 or 2
+  end
+  if changes[1] then storeFields(unpack(changes)) end
   return replies
 end
 
 if operation == 'finish' then
-  local fanout, index, counts = ARGV[2], ARGV[3], ARGV[4]
-  local list = callRedis('HGET', key, 'l') or ''
-  local fanoutAt = positionOfFanout(list, fanout)
+  local fanoutName, index, counts = ARGV[2], ARGV[3], ARGV[4]
+  local fanoutList = callRedis('HGET', key, 'l') or ''
+  local fanoutAt = positionOfFanout(fanoutList, fanoutName)
   if not fanoutAt then
-    list = addFanout(list, fanout, serverTime(), (ARGV[5] or 0) + 0)
-    fanoutAt = #list - FANOUT_BYTES + 1
+    fanoutList = addFanout(fanoutList, fanoutName, serverTime(), (ARGV[5] or 0) + 0)
+    fanoutAt = #fanoutList - FANOUT_BYTES + 1
   end
-  local byte22 = string.byte(list, fanoutAt + 21)
-  if byte22 % 2 == 1 then return {'finished', 0, callRedis('HGET', key, 't' .. fanout)} end
-  local rangeCount = read('<I2', fanout, 14)
-  local broadcastCount = math.floor(byte22 / 2)
+  local byte22 = string.byte(fanoutList, fanoutAt + 21)
+  if byte22 % @IS_FINISHED_MODULUS@ == @IS_FINISHED@ then
+    return {'finished', 0, callRedis('HGET', key, 't' .. fanoutName)}
+  end
+  local rangeCount = read('<I2', fanoutName, 14)
+  local broadcastCount = math.floor(byte22 / @BROADCAST_COUNT_FACTOR@)
   if broadcastCount == 0 and ARGV[5] then
     -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
     -- range has added it again without the number of broadcasts, which only a call about a broadcast has (ARGV[5]).
     broadcastCount = ARGV[5] + 0
-    list = sub(list, 1, fanoutAt + 20) .. char(2 * broadcastCount) .. sub(list, fanoutAt + 22)
+    fanoutList = sub(fanoutList, 1, fanoutAt + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
+      .. sub(fanoutList, fanoutAt + 22)
   end
   local partCount = rangeCount + broadcastCount
   -- A call that is repeated adds no field, so it counts nothing.
-  local addedCount = callRedis('HSET', key, 'm' .. fanout .. index, counts)
-  local finishedCount = callRedis('HINCRBY', key, 'k' .. fanout, addedCount)
+  local addedCount = callRedis('HSET', key, 'm' .. fanoutName .. index, counts)
+  local finishedCount = callRedis('HINCRBY', key, 'k' .. fanoutName, addedCount)
   if finishedCount < partCount then
-    storeFields('l', list)
+    storeFields('l', fanoutList)
     return {'finished', partCount - finishedCount}
   end
 
@@ -289,19 +312,20 @@ if operation == 'finish' then
     totals[8] = math.max(totals[8], part[8])
   end
   for rangeIndex = 0, rangeCount - 1 do
-    local part = callRedis('HGET', key, 'm' .. fanout .. pack('<I2', rangeIndex))
-    if part then add({read(COUNTS, part)}, totals) end
+    local part = callRedis('HGET', key, 'm' .. fanoutName .. pack('<I2', rangeIndex))
+    if part then add({read(COUNTS_FORMAT, part)}, totals) end
   end
-  for _, broadcastIndex in ipairs(BROADCASTS) do
-    local part = callRedis('HGET', key, 'm' .. fanout .. broadcastIndex)
-    if part then add({read(COUNTS, part)}, broadcastSums) end
+  for _, broadcastIndex in ipairs(BROADCAST_INDICES) do
+    local part = callRedis('HGET', key, 'm' .. fanoutName .. broadcastIndex)
+    if part then add({read(COUNTS_FORMAT, part)}, broadcastSums) end
   end
-  dropFanout(fanout)
-  local text = pack(COUNTS, unpack(totals))
-  if broadcastCount > 0 then text = text .. char(unpack(broadcastSums)) end
-  storeFields('l', sub(list, 1, fanoutAt + 20) .. char(2 * broadcastCount + 1) .. sub(list, fanoutAt + 22),
-    't' .. fanout, text)
-  return {'finished', 0, text}
+  removeFanoutCounts(fanoutName)
+  local storedTotals = pack(COUNTS_FORMAT, unpack(totals))
+  if broadcastCount > 0 then storedTotals = storedTotals .. char(unpack(broadcastSums)) end
+  storeFields('l', sub(fanoutList, 1, fanoutAt + 20)
+    .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount + @IS_FINISHED@) .. sub(fanoutList, fanoutAt + 22),
+    't' .. fanoutName, storedTotals)
+  return {'finished', 0, storedTotals}
 end
 
 return redis.error_reply('ERR unknown operation')

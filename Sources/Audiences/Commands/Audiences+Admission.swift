@@ -166,7 +166,8 @@ extension Audiences {
         case .duplicate: finishCurrentCommand(command, .outcome(.duplicate), now: now)
         case .unchanged: finishCurrentCommand(command, .outcome(.unchanged), now: now)
         case .ended: finishCurrentCommand(command, .outcome(.ended), now: now)
-        default: finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
+        case .unknown, .settled, .claimedByAnother, .lost, .progress, .finished, .pages, .page, .appended:
+            finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
         }
     }
 

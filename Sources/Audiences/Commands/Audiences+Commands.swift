@@ -89,7 +89,7 @@ extension Audiences {
                 unlinkCommand(command, of: audience)
             }
             finishCommand(command, .withdrawn)
-            removeIfIdle(audience)
+            freeIfIdle(audience)
         }
     }
 
@@ -165,7 +165,7 @@ extension Audiences {
                 admitToProducerChannel(command)
             }
         }
-        removeIfIdle(audience)
+        freeIfIdle(audience)
     }
 
     private func isCommandExpired(_ command: CommandIndex, now: Moment) -> Bool {
@@ -236,7 +236,7 @@ extension Audiences {
         commands.free(command)
     }
 
-    private mutating func removeIfIdle(_ audience: AudienceIndex) {
+    private mutating func freeIfIdle(_ audience: AudienceIndex) {
         let slot = audiences[audience]
         guard slot.currentCommand == .null, slot.firstWaitingCommand == .null, !slot.isAwaitingBatchEnd else { return }
         audiencesByKey[AudienceKey(appIndex: slot.appIndex, digest: slot.digest)] = nil

@@ -36,7 +36,7 @@ public struct AudiencesConfiguration: Sendable {
     public var membershipChangesMax = 4_096
     /// From a start to an audience, the core makes a start command for each device. This is the maximum number of such
     /// commands that Kafka has not acknowledged yet. At least 1.
-    public var startsMax = 1_024
+    public var unacknowledgedStartsMax = 1_024
     /// How long a push waits after APNs could not take it. With 200 ms, the pauses after the first, second and third
     /// failure for a member or a broadcast are 400, 800 and 1,600 ms, and so on up to `retryMillisecondsMax`. A random
     /// part of up to a half is removed from each pause. If APNs never processed the push, the first retries may have no
@@ -97,7 +97,7 @@ public struct AudiencesConfiguration: Sendable {
             commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax >= 64
                 && refusedMembersMax > 0
         )
-        precondition(membershipChangesMax > 0 && startsMax > 0)
+        precondition(membershipChangesMax > 0 && unacknowledgedStartsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(

@@ -155,9 +155,9 @@ extension Audiences {
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
                 pages[tag.page].unfinishedMemberCount -= 1
-                if pages[tag.page].unfinishedMemberCount == 0 { freePage(tag.page) }
+                if pages[tag.page].unfinishedMemberCount == 0 { freeAndOfferPage(tag.page) }
             }
-            return removeIfFinished(round, now: now)
+            return freeIfFinished(round, now: now)
         }
         finishMember(tag, outcome, now: now)
     }
@@ -193,18 +193,18 @@ extension Audiences {
     public static func isActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
     public mutating func activityStoreCallTaken() {
-        precondition(activityStoreQueue.removeFirst() != nil, "no call waits")
+        precondition(activityStoreQueue.popFirst() != nil, "no call waits")
     }
 
     public mutating func activityStoreCallPostponed() {
-        guard let refusedMember = activityStoreQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let refusedMember = activityStoreQueue.popFirst() else { preconditionFailure("no call waits") }
         activityStoreQueue.append(refusedMember)
     }
 
     /// Removes the next call, because it exceeds the store's limits. The refused member continues as if the store had
     /// replied.
     public mutating func activityStoreCallRefused(now: Moment) {
-        guard let refusedMember = activityStoreQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let refusedMember = activityStoreQueue.popFirst() else { preconditionFailure("no call waits") }
         refusedMemberAcknowledged(refusedMember, now: now)
     }
 

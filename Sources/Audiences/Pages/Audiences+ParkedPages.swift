@@ -41,7 +41,7 @@ extension Audiences {
         }
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null
-        freePage(page)
+        freeAndOfferPage(page)
         advance(round, now: now)
     }
 
@@ -51,8 +51,8 @@ extension Audiences {
     /// - Returns: false if no page is free now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // If no page is free, drop the members that the round has read ahead, so that their pages become free. They may
-        // have to wait for this parked member anyway: a round gets at most one lap ahead of its parked members.
+        // If no page is free, discard the members that the round has read ahead. This frees their pages. Those members
+        // may have to wait for the parked member anyway: a round is at most one lap ahead of its parked members.
         if !hasFreePage(of: round) { discardPrefetchedMembers(of: round) }
         guard hasFreePage(of: round) else { return false }
         defer { offerFreePages(Int(rounds[round].appIndex)) }
@@ -74,7 +74,7 @@ extension Audiences {
             parkedMembers[member].update(from: pageMember, readAtMilliseconds: now.monotonicMilliseconds)
             isStillMember = true
         }
-        freePage(page)
+        freeAndOfferPage(page)
         rounds[round].members.awaitingStoreCount -= 1
         if isStillMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)

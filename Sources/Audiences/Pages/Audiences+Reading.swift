@@ -134,7 +134,7 @@ extension Audiences {
     // MARK: - Replies with pages
 
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
-        guard pages[page].phase != .discarded else { return freePage(page) }
+        guard pages[page].phase != .discarded else { return freeAndOfferPage(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var wantedPageBound: UInt32?
         var nextPageBound: UInt32?
@@ -154,12 +154,12 @@ extension Audiences {
             return leavePageEmpty(page, upTo: nextPageBound, now: now)
         }
         pages[page].lowerBound = wantedPageBound
-        pages[page].phase = .requestingPage
+        pages[page].enter(.requestingPage)
         requestPage(page)
     }
 
     mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
-        guard pages[page].phase != .discarded else { return freePage(page) }
+        guard pages[page].phase != .discarded else { return freeAndOfferPage(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
         guard let memberPage = MemberPage(bytes) else {
@@ -191,7 +191,7 @@ extension Audiences {
 
     private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {
         pages[page].unusablePageLowerBound = isMissing ? pages[page].lowerBound : nil
-        pages[page].phase = .requestingDirectory
+        pages[page].enter(.requestingDirectory)
         requestPage(page)
     }
 
@@ -205,7 +205,7 @@ extension Audiences {
         let segmentStart = pages[page].segmentStartPosition
         pages[page].endPosition = segmentStart + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
         pages[page].hasUnrequestedNextPage = bound != nil
-        pages[page].phase = .ready
+        pages[page].enter(.ready)
         pages[page].readAtMilliseconds = now.monotonicMilliseconds
         correctPageByteTotal(page)
         let appIndex = Int(pages[page].appIndex)
@@ -243,7 +243,7 @@ extension Audiences {
             if mustReadNextPage {
                 readNextPage(from: slot.endPosition, of: round, inPlaceOf: page)
             } else {
-                freePage(page)
+                freeAndOfferPage(page)
             }
         }
         markCompleteVersions(of: round)
@@ -268,32 +268,34 @@ extension Audiences {
     /// Frees a page that is done, and at once requests the page that follows it in its segment. No other round can take
     /// the freed room in between, so even a round with only one page always makes progress.
     private mutating func readNextPage(from start: UInt64, of round: RoundIndex, inPlaceOf donePage: PageIndex) {
-        freePageWithoutOffer(donePage)
+        freePage(donePage)
         let page = addPage(round, start: start, isPageLowerBound: true)
         pages[page].nextPage = rounds[round].pages.first
         rounds[round].pages.first = page
         if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
-    /// Drops the members of a round's pages that have not had their turn. The caller must call ``offerFreePages(_:)``
-    /// afterwards.
-    mutating func dropUnsentMembers(of round: RoundIndex) {
+    /// Discards the members that have not had their turn. If the round reads on, call
+    /// ``discardPrefetchedMembers(of:)`` instead, which also makes it read on from its present position.
+    ///
+    /// The caller must call ``offerFreePages(_:)`` afterwards.
+    mutating func discardUnsentMembers(of round: RoundIndex) {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
         while page != .null, pages[page].phase == .ready {
             if pages[page].nextMemberIndex > 0 { lastKeptPage = page }
             page = pages[page].nextPage
         }
-        guard lastKeptPage != .null else { return removePagesWithoutOffer(of: round) }
+        guard lastKeptPage != .null else { return discardPages(of: round) }
         pages[lastKeptPage].truncate(at: rounds[round].progress.sendPosition)
         let first = rounds[round].pages.first
         rounds[round].pages.first = pages[lastKeptPage].nextPage
         pages[lastKeptPage].nextPage = .null
-        removePagesWithoutOffer(of: round)
+        discardPages(of: round)
         (rounds[round].pages.first, rounds[round].pages.last) = (first, lastKeptPage)
     }
 
-    /// Drops the pages that were read ahead, so that they are read again: members may have joined or left since.
+    /// Discards the members that were read ahead, so that they are read again: members may have joined or left since.
     ///
     /// Otherwise a member that joins shortly before a newer version might never get this version. On joining it is
     /// shown the older version, and the round's pages lack the member.
@@ -302,24 +304,25 @@ extension Audiences {
         offerFreePages(Int(rounds[round].appIndex))
     }
 
-    /// Drops the members that have not had their turn, so that they are read again. The caller must call
+    /// Discards the members that have not had their turn, so that they are read again. The caller must call
     /// ``offerFreePages(_:)`` afterwards; ``refreshPages(of:)`` calls both.
     mutating func discardPrefetchedMembers(of round: RoundIndex) {
-        dropUnsentMembers(of: round)
+        discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
     }
 
-    /// Removes all pages from a round, and frees them. A page that is being read is freed only when the reply comes. A
-    /// page with unfinished members is freed only when it has none any more (`unfinishedMemberCount`).
-    mutating func discardPages(of round: RoundIndex) {
-        removePagesWithoutOffer(of: round)
+    /// Discards all pages of a round, and offers the freed ones to the rounds that wait for a page.
+    mutating func discardAndOfferPages(of round: RoundIndex) {
+        discardPages(of: round)
         offerFreePages(Int(rounds[round].appIndex))
     }
 
-    /// Removes all pages from the round's list. The caller must call ``offerFreePages(_:)`` afterwards. This method
-    /// does not call it itself, because the round could then get a page while ``dropUnsentMembers(of:)`` still changes
-    /// the list.
-    private mutating func removePagesWithoutOffer(of round: RoundIndex) {
+    /// Removes all pages from a round's list, and frees them. A page that is being read is freed only when the reply
+    /// comes. A page with unfinished members is freed only when it has none any more (`unfinishedMemberCount`).
+    ///
+    /// The caller must call ``offerFreePages(_:)`` afterwards. This method does not call it itself, because the round
+    /// could then get a page while ``discardUnsentMembers(of:)`` still changes the list.
+    private mutating func discardPages(of round: RoundIndex) {
         var page = rounds[round].pages.first
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null
@@ -330,22 +333,22 @@ extension Audiences {
             pages[page].nextPage = .null
             if pages[page].phase != .ready {
                 rounds[round].pages.count -= 1
-                pages[page].phase = .discarded
+                pages[page].enter(.discarded)
                 // The round may be freed before the reply comes, so the page must not name it any more.
                 pages[page].round = .null
             } else if pages[page].unfinishedMemberCount == 0 {
-                freePageWithoutOffer(page)
+                freePage(page)
             } else {
-                pages[page].phase = .discarded
+                pages[page].enter(.discarded)
             }
             page = next
         }
     }
 
     /// Frees a page, and offers it to the rounds that wait for one.
-    mutating func freePage(_ page: PageIndex) {
+    mutating func freeAndOfferPage(_ page: PageIndex) {
         let appIndex = Int(pages[page].appIndex)
-        freePageWithoutOffer(page)
+        freePage(page)
         offerFreePages(appIndex)
     }
 
@@ -368,7 +371,7 @@ extension Audiences {
     }
 
     /// Frees a page. The caller must then request a page itself or call ``offerFreePages(_:)``.
-    private mutating func freePageWithoutOffer(_ page: PageIndex) {
+    private mutating func freePage(_ page: PageIndex) {
         let slot = pages[page]
         if slot.round != .null { rounds[slot.round].pages.count -= 1 }
         appQueues[Int(slot.appIndex)].pageCount -= 1

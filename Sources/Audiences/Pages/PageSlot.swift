@@ -10,20 +10,40 @@ struct PageSlot: BitwiseCopyable {
     /// about 32 KiB, because the store compacts or splits longer pages, and the data about its members takes a few KiB.
     /// A page that the store has not rearranged yet may occupy more.
     static let expectedBytesMax = 48 << 10
+
+    /// Where the page is in its life. It begins in `requestingPage`, or in `requestingDirectory` if its lower bound is
+    /// not known.
     enum Phase: UInt8, BitwiseCopyable {
+        /// The store is reading the directory of the segment, to find the page with ``startPosition``. Next:
+        /// `requestingPage`; `ready`, without members, if the store has no readable page with this position;
+        /// `discarded`.
         case requestingDirectory
+        /// The store is reading the page. Next: `ready`; `requestingDirectory` if the page does not exist, is damaged,
+        /// or does not contain ``startPosition``; `discarded`.
         case requestingPage
+        /// The members of the page get their turns. Next: `discarded` if the round discards the page while it has
+        /// unfinished members. Otherwise the slot is freed.
         case ready
         /// The round no longer needs the page. A page that was being read is freed when the store replies. A page that
         /// was ready is freed when it has no unfinished members (`unfinishedMemberCount`).
         case discarded
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch (self, next) {
+            case (.discarded, _): false
+            case (_, .discarded): true
+            case (.requestingDirectory, .requestingPage), (.requestingDirectory, .ready): true
+            case (.requestingPage, .requestingDirectory), (.requestingPage, .ready): true
+            default: false
+            }
+        }
     }
 
     var round: RoundIndex
     let appIndex: UInt16
     /// The next page of the round; `.null`: this is the last one.
     var nextPage = PageIndex.null
-    var phase: Phase
+    private(set) var phase: Phase
     /// Whether the round needs only the members at ``startPosition``: the last owner of the partition had parked them,
     /// and the round parks them again.
     var needsOnlyParkedMembers = false
@@ -53,6 +73,11 @@ struct PageSlot: BitwiseCopyable {
     /// the members were sent, and their progress.
     private(set) var pageAndArrays = HeapBytes.none
     private(set) var referencesByteOffset = 0
+    private var pageByteCount = 0
+    /// How many bytes a member takes in each of the three arrays.
+    private static let referenceBytes = MemoryLayout<MemberReference>.size
+    private static let rangeVersionBytes = MemoryLayout<RangeVersionIndex>.size
+    private static let progressBytes = 1
     /// The number of members on the page, and how many of them are left after ``truncate(at:)``. The first number never
     /// changes, because it says where the arrays in ``pageAndArrays`` begin.
     private var loadedMemberCount: UInt16 = 0
@@ -73,6 +98,12 @@ struct PageSlot: BitwiseCopyable {
         lowerBound = UInt32(truncatingIfNeeded: startPosition)
     }
 
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a page cannot enter this phase from the one it is in")
+        phase = next
+    }
+
     /// The first position of the page's segment, counted like the positions of the round.
     var segmentStartPosition: UInt64 { startPosition & ~(MemberLocation.positionsPerSegment - 1) }
 
@@ -80,12 +111,15 @@ struct PageSlot: BitwiseCopyable {
         referencesByteOffset = (page.count + 7) & ~7
         loadedMemberCount = UInt16(members.count)
         keptMemberCount = loadedMemberCount
-        let bytesPerMember = MemoryLayout<MemberReference>.size + MemoryLayout<RangeVersionIndex>.size + 1
+        let bytesPerMember = Self.referenceBytes + Self.rangeVersionBytes + Self.progressBytes
         pageAndArrays = HeapBytes(count: referencesByteOffset + members.count * bytesPerMember)
         pageAndArrays.mutableBytes.copyMemory(from: page)
         guard let base = pageAndArrays.mutableBytes.baseAddress, !members.isEmpty else { return }
         (base + referencesByteOffset)
-            .copyMemory(from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped), byteCount: members.count * 8)
+            .copyMemory(
+                from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped),
+                byteCount: members.count * Self.referenceBytes
+            )
         progressBase.initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
         pageByteCount = page.count
     }
@@ -97,26 +131,32 @@ struct PageSlot: BitwiseCopyable {
         hasUnrequestedNextPage = false
     }
 
-    private var pageByteCount = 0
-
     private var referencesBase: UnsafeMutableRawPointer {
         pageAndArrays.mutableBytes.baseAddress.unsafelyUnwrapped + referencesByteOffset
     }
-    private var rangeVersionsBase: UnsafeMutableRawPointer { referencesBase + Int(loadedMemberCount) * 8 }
-    private var progressBase: UnsafeMutableRawPointer { rangeVersionsBase + Int(loadedMemberCount) * 4 }
+    private var rangeVersionsBase: UnsafeMutableRawPointer {
+        referencesBase + Int(loadedMemberCount) * Self.referenceBytes
+    }
+    private var progressBase: UnsafeMutableRawPointer {
+        rangeVersionsBase + Int(loadedMemberCount) * Self.rangeVersionBytes
+    }
 
     func reference(_ memberIndex: Int) -> MemberReference {
-        referencesBase.load(fromByteOffset: memberIndex &* 8, as: MemberReference.self)
+        referencesBase.load(fromByteOffset: memberIndex &* Self.referenceBytes, as: MemberReference.self)
     }
 
     func position(_ memberIndex: Int) -> UInt64 { segmentStartPosition &+ UInt64(reference(memberIndex).position) }
 
     func rangeVersion(_ memberIndex: Int) -> RangeVersionIndex {
-        rangeVersionsBase.load(fromByteOffset: memberIndex &* 4, as: RangeVersionIndex.self)
+        rangeVersionsBase.load(fromByteOffset: memberIndex &* Self.rangeVersionBytes, as: RangeVersionIndex.self)
     }
 
     func setRangeVersion(_ memberIndex: Int, _ rangeVersion: RangeVersionIndex) {
-        rangeVersionsBase.storeBytes(of: rangeVersion, toByteOffset: memberIndex &* 4, as: RangeVersionIndex.self)
+        rangeVersionsBase.storeBytes(
+            of: rangeVersion,
+            toByteOffset: memberIndex &* Self.rangeVersionBytes,
+            as: RangeVersionIndex.self
+        )
     }
 
     func progress(_ memberIndex: Int) -> UInt8 { progressBase.load(fromByteOffset: memberIndex, as: UInt8.self) }

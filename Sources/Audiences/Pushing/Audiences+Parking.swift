@@ -155,7 +155,7 @@ extension Audiences {
     /// if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.newest
-        return newest != .null && !wasThrottled && rangeVersions[newest].carriesAlert(to: position)
+        return newest != .null && !wasThrottled && rangeVersions[newest].bringsCarriedAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
 

@@ -99,21 +99,22 @@ extension Audiences {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
         let round = slot.pointee.round
-        if slot.pointee.phase == .discarded { freePage(page) }
+        if slot.pointee.phase == .discarded { freeAndOfferPage(page) }
         guard rounds[round].pages.first == page || rounds[round].phase != .running else { return }
         freeDonePages(of: round, now: now)
         advance(round, now: now)
     }
 
-    /// Frees what a member of an abandoned round occupies. Nothing is recorded for such a round any more.
+    /// Gives up what a member of an abandoned round occupies: its place in a page, or its turn as a parked member.
+    /// Nothing is recorded for such a round any more.
     mutating func releaseAbandonedMember(_ tag: PushTag, of round: RoundIndex, now: Moment) {
         if tag.isParked {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
             pages[tag.page].unfinishedMemberCount -= 1
-            if pages[tag.page].unfinishedMemberCount == 0 { freePage(tag.page) }
+            if pages[tag.page].unfinishedMemberCount == 0 { freeAndOfferPage(tag.page) }
         }
-        removeIfFinished(round, now: now)
+        freeIfFinished(round, now: now)
     }
 
     /// Whether a member whose push failed for a temporary reason needs no retry: the newest version reaches it in its

@@ -57,7 +57,7 @@ extension Audiences {
             storeLostAtMilliseconds = now.monotonicMilliseconds
         }
         rounds[round].enter(.awaitingClaim)
-        discardPages(of: round)
+        discardAndOfferPages(of: round)
         advance(round, now: now)
     }
 

@@ -215,20 +215,19 @@ extension Audiences {
         return round
     }
 
-    /// Adds a version to the end of its round's list. If the round is already claimed,
-    /// ``decideReceivedVersions(of:now:)`` decides about the version.
+    /// Adds a version to the end of its round's list. If the round is already claimed, the version begins or ends at
+    /// once.
     private mutating func linkReceivedVersion(_ rangeVersion: RangeVersionIndex, now: Moment) {
         let round = rangeVersions[rangeVersion].round
         link(rangeVersion, to: round)
         // Before the reply to the claim, the round does not know which versions the last owner had under way. After the
-        // reply, the core decides about all received versions.
+        // reply, all received versions begin or end.
         guard rounds[round].phase != .claiming, rounds[round].phase != .awaitingClaim else { return }
-        decideReceivedVersions(of: round, now: now)
+        beginOrEndReceivedVersions(of: round, now: now)
     }
 
-    /// Takes the received versions out of the round's list, and decides about each in the order of arrival
-    /// (``decideReceivedVersion(_:of:now:)``).
-    mutating func decideReceivedVersions(of round: RoundIndex, now: Moment) {
+    /// Removes the received versions from the round's list, and begins or ends each in the order of arrival.
+    mutating func beginOrEndReceivedVersions(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = RangeVersionIndex.null
         var rangeVersion = rounds[round].versions.oldest
@@ -244,7 +243,7 @@ extension Audiences {
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             rangeVersions[rangeVersion].nextVersion = .null
-            decideReceivedVersion(rangeVersion, of: round, now: now)
+            beginOrEndReceivedVersion(rangeVersion, of: round, now: now)
             rangeVersion = next
         }
         advance(round, now: now)

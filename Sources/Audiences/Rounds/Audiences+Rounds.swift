@@ -6,7 +6,7 @@ extension Audiences {
     /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
     mutating func claimReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
-        guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
+        guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return beginWaitForMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
         rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
@@ -17,7 +17,7 @@ extension Audiences {
             break
         }
         if rounds[round].phase == .claiming { rounds[round].enter(.running) }
-        decideReceivedVersions(of: round, now: now)
+        beginOrEndReceivedVersions(of: round, now: now)
         guard rounds.isInUse(round) else { return }
         let isRecordPassedOver =
             rounds[round].versions.firstPassedOverOffset < .max
@@ -116,7 +116,7 @@ extension Audiences {
         case .ending, .draining: break
         }
         recordCheckpointIfDue(round, now: now)
-        removeIfFinished(round, now: now)
+        freeIfFinished(round, now: now)
     }
 
     /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: closes all
@@ -187,7 +187,7 @@ extension Audiences {
     private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].versions.oldest == .null else { return }
         rounds[round].enter(.ending)
-        discardPages(of: round)
+        discardAndOfferPages(of: round)
     }
 
     /// Returns the end of the newest version's window; 0 without a version. The round reads no members at or above this
@@ -213,7 +213,7 @@ extension Audiences {
     }
 
     /// Frees a round that has nothing left to do.
-    mutating func removeIfFinished(_ round: RoundIndex, now: Moment) {
+    mutating func freeIfFinished(_ round: RoundIndex, now: Moment) {
         let slot = rounds[round]
         guard !slot.isCallOutstanding, slot.versions.lateVersionCount == 0, isIdle(round) else { return }
         switch slot.phase {
@@ -228,7 +228,7 @@ extension Audiences {
         case .abandoned: guard !hasFinishingVersion(round) else { return }
         }
         dropVersions(of: round)
-        remove(round)
+        free(round: round)
     }
 
     /// Drops all versions of a round without settling them, so that the next owner reads their records again.
@@ -239,8 +239,8 @@ extension Audiences {
         }
     }
 
-    private mutating func remove(_ round: RoundIndex) {
-        discardPages(of: round)
+    private mutating func free(round: RoundIndex) {
+        discardAndOfferPages(of: round)
         removeParkedMembers(of: round)
         removeFromQueues(round)
         let key = key(of: round)
@@ -268,7 +268,7 @@ extension Audiences {
             rounds[round].enter(.draining)
         case .restoring, .running:
             rounds[round].enter(.draining)
-            dropUnsentMembers(of: round)
+            discardUnsentMembers(of: round)
             offerFreePages(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
         // Such a round has lost its claim or has not begun, so it records nothing.
@@ -281,12 +281,12 @@ extension Audiences {
     /// Abandons a round: its pushes in flight still get their responses, but their outcomes are not recorded any more,
     /// because another worker may have claimed the round. (R29)
     mutating func abandon(_ round: RoundIndex, now: Moment) {
-        guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
+        guard rounds[round].phase != .abandoned else { return freeIfFinished(round, now: now) }
         rounds[round].enter(.abandoned)
         let key = key(of: round)
         if roundsByKey[key] == round { roundsByKey[key] = nil }
         noteDroppedVersionsOfOtherPartitions(of: round)
-        discardPages(of: round)
-        removeIfFinished(round, now: now)
+        discardAndOfferPages(of: round)
+        freeIfFinished(round, now: now)
     }
 }

@@ -8,13 +8,13 @@ extension Audiences {
     /// ``AudienceLimits/checkpointBytesMax``.
     static var versionsPerRoundMax: Int { 32 }
 
-    /// Decides what becomes of a received version:
+    /// Begins a received version, or ends it at once:
     /// - If the last owner of the partition had the version under way, the version continues from that owner's
     ///   checkpoint.
     /// - If the version is settled, or its round has it already, its record settles without a result.
     /// - If the round knows a newer version, this version is late, and ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
-    mutating func decideReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
+    mutating func beginOrEndReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let recordVersion = rangeVersions[rangeVersion].record.version
         if let entry = restoredEntry(of: recordVersion, in: round) {
             beginVersion(rangeVersion, of: round)
@@ -92,9 +92,9 @@ extension Audiences {
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
         if rounds[round].phase == .ending { rounds[round].enter(.running) }
-        // Drop the pages that were read ahead, and read them again. Otherwise a member could miss this version, if it
-        // joined after its page was read and before this version was admitted: the page lacks the member, and joining
-        // did not show it this version.
+        // Discard the members that were read ahead, and read them again. Otherwise a member could miss this version, if
+        // it joined after its page was read and before this version was admitted: the page lacks the member, and
+        // joining did not show it this version.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
         closeOlderVersions(of: round, beginningAt: start)
@@ -238,7 +238,8 @@ extension Audiences {
     mutating func body(of rangeVersion: RangeVersionIndex, at position: UInt64, now: Moment) -> UnsafeRawBufferPointer {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         if slot.pointee.isCarryingAlert {
-            let sendsCarriedAlert = slot.pointee.carriesAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
+            let sendsCarriedAlert =
+                slot.pointee.bringsCarriedAlert(to: position) && !isAlertTooOld(rangeVersion, now: now)
             return sendsCarriedAlert ? slot.pointee.alternateBody.bytes : slot.pointee.record.body.bytes
         }
         guard slot.pointee.record.hasAlert, isAlertTooOld(rangeVersion, now: now) else {

@@ -69,7 +69,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     var isSuperseded = false
 
     var isCarryingAlert: Bool { carriedAlertEndPosition > 0 }
-    func carriesAlert(to position: UInt64) -> Bool {
+    /// Whether the member at a position gets the alert of an older version with this version.
+    func bringsCarriedAlert(to position: UInt64) -> Bool {
         position >= carriedAlertFirstPosition && position < carriedAlertEndPosition
     }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }

@@ -7,8 +7,9 @@ import LiveActivity
 /// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
 /// are the same.
 extension Audiences {
-    /// How soon a round tries again to produce starts, if `startsMax` starts wait for Kafka's acknowledgement. It needs
-    /// a timer, because these may be starts of other rounds, whose acknowledgements do not wake it.
+    /// How soon a round tries again to produce starts, if `unacknowledgedStartsMax` starts wait for Kafka's
+    /// acknowledgement. It needs a timer, because these may be starts of other rounds, whose acknowledgements do not
+    /// wake it.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
@@ -21,7 +22,7 @@ extension Audiences {
     private mutating func startMembersOfPages(of round: RoundIndex, now: Moment) {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
-            guard unacknowledgedStartCount < configuration.startsMax else {
+            guard unacknowledgedStartCount < configuration.unacknowledgedStartsMax else {
                 return wake(round, at: now.monotonicMilliseconds + Self.startsRetryPauseMilliseconds)
             }
             guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }

@@ -19,7 +19,7 @@ extension Audiences {
             if removeCallIfUnneeded(ticket, now: now) { continue }
             if case .checkpoint(let round) = ticket {
                 guard let text = composeCheckpointText(of: round) else {
-                    dropCheckpoint(round, now: now)
+                    discardCheckpoint(round, now: now)
                     continue
                 }
                 return text.withUnsafeBytes { text in
@@ -39,10 +39,10 @@ extension Audiences {
         return nil
     }
 
-    /// Drops a checkpoint that is too long for the store. The store keeps the previous one. The round continues as if
-    /// this checkpoint had been recorded, because otherwise its versions could not end.
-    private mutating func dropCheckpoint(_ round: RoundIndex, now: Moment) {
-        precondition(storeQueue.removeFirst() == .checkpoint(round), "the next call is the round's")
+    /// Discards a checkpoint that is too long for the store. The store keeps the previous one. The round continues as
+    /// if this checkpoint had been recorded, because otherwise its versions could not end.
+    private mutating func discardCheckpoint(_ round: RoundIndex, now: Moment) {
+        precondition(storeQueue.popFirst() == .checkpoint(round), "the next call is the round's")
         checkpointReplied(round, nil, now: now)
     }
 
@@ -54,15 +54,15 @@ extension Audiences {
         switch ticket {
         case .readPage(let page), .readDirectory(let page):
             guard pages[page].phase == .discarded else { return false }
-            precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
-            freePage(page)
+            precondition(storeQueue.popFirst() == ticket, "the withdrawn call is the first in the queue")
+            freeAndOfferPage(page)
             return true
         // An abandoned round must make no claim and record no checkpoint: another worker may have claimed it since.
         case .checkpoint(let round), .claim(let round):
             guard rounds[round].phase == .abandoned else { return false }
-            precondition(storeQueue.removeFirst() == ticket, "the withdrawn call is the first in the queue")
+            precondition(storeQueue.popFirst() == ticket, "the withdrawn call is the first in the queue")
             rounds[round].isCallOutstanding = false
-            removeIfFinished(round, now: now)
+            freeIfFinished(round, now: now)
             return true
         default: return false
         }
@@ -149,20 +149,20 @@ extension Audiences {
     }
 
     public mutating func storeCallTaken() {
-        precondition(storeQueue.removeFirst() != nil, "no call waits")
+        precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
     /// Moves the next call to the end of the queue. The shell cannot make it now, but it may be able to make
     /// the calls behind it.
     public mutating func storeCallPostponed() {
-        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.append(ticket)
     }
 
     /// Removes the next call, because it exceeds the store's limits and would exceed them at each attempt. The core
     /// continues without a reply, as after a permanent refusal (`storeFailed` with `refused`).
     public mutating func storeCallRefused(now: Moment) {
-        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         callReplied(ticket, nil, now: now)
     }
 

@@ -31,7 +31,7 @@ extension Audiences {
     private mutating func removeObsoleteTimers() {
         // A slot may have two timers with the same time, if its time was changed and later set back. Keep one of them.
         var owners: Set<TimerQueue.Owner> = []
-        for timer in timers.removeAll() where isCurrent(timer) && owners.insert(timer.owner).inserted {
+        for timer in timers.takeAll() where isCurrent(timer) && owners.insert(timer.owner).inserted {
             timers.append(timer)
         }
     }

@@ -40,7 +40,7 @@ struct TimerQueue: ~Copyable {
         }
     }
 
-    mutating func removeAll() -> [Timer] {
+    mutating func takeAll() -> [Timer] {
         defer { timers.removeAll(keepingCapacity: true) }
         return timers
     }

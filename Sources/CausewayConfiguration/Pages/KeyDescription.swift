@@ -1,10 +1,11 @@
 /// A key as the texts of ``GeneratedConfigurationText`` describe it.
 struct KeyDescription: Sendable {
-    /// The value that applies if the file does not have the key.
+    /// What applies if the file does not have the key.
     enum Default: Sendable {
         /// The key is required: without it, the worker does not start. `Config/causeway.yaml` shows
         /// `example`.
         case required(example: String)
+        /// The key has this default.
         case value(ConfigurationValue)
         /// The key has no default. `meaningWhenUnset` says what applies while the key is unset; nil if `meaning`
         /// says it.

@@ -16,9 +16,9 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// The times of all readings, shortest first.
     var sortedReadingMilliseconds: [Int64]
     /// CPU time of the lab's process, in which the client runs, during the median reading.
-    var medianReadingLabCPUMilliseconds: Int64
+    var labCPUDuringMedianReadingMilliseconds: Int64
     /// CPU time of the broker during the median reading.
-    var medianReadingBrokerCPUMilliseconds: Int64
+    var brokerCPUDuringMedianReadingMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64
     /// The time from the assignment of the worker's partitions to the last result record.
@@ -35,8 +35,8 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
         case commands, activities, outcomes, pushes, phonesWithFinalScore
         case medianReadingMilliseconds = "readingMilliseconds"
         case sortedReadingMilliseconds = "readingsMilliseconds"
-        case medianReadingLabCPUMilliseconds = "readingCPUMilliseconds"
-        case medianReadingBrokerCPUMilliseconds
+        case labCPUDuringMedianReadingMilliseconds = "readingCPUMilliseconds"
+        case brokerCPUDuringMedianReadingMilliseconds = "medianReadingBrokerCPUMilliseconds"
         case pushingMilliseconds, resultsMilliseconds, resultRecords, worker, brokerCPUMilliseconds
     }
 
@@ -53,7 +53,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
             to the last push's response    \(seconds(pushingMilliseconds)), \(ratioText(pushingMilliseconds)) times as long
             to the last command's result   \(seconds(resultsMilliseconds)), \(ratioText(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
-            CPU of that reading            \(seconds(medianReadingLabCPUMilliseconds)), of the broker meanwhile \(seconds(medianReadingBrokerCPUMilliseconds))
+            CPU of that reading            \(seconds(labCPUDuringMedianReadingMilliseconds)), of the broker meanwhile \(seconds(brokerCPUDuringMedianReadingMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }

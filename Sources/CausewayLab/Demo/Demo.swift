@@ -76,7 +76,7 @@ final class Demo {
     }
 
     func runAllPhases() throws(LabError) -> DemoFigures {
-        defer { progressDisplay.clear() }
+        defer { progressDisplay.erase() }
         let phones = try startDeployment()
         let reader = try ResultsReader(bootstrapServers: deployment.bootstrapServers, addressees: options.addressees)
         defer { reader.close() }
@@ -91,7 +91,7 @@ final class Demo {
         let endedAtMilliseconds = Clock.monotonicMilliseconds
         try endPageActions()
         reportProgress(.settling, reader, elapsedMilliseconds: endedAtMilliseconds - beganAtMilliseconds)
-        progressDisplay.clear()
+        progressDisplay.erase()
         progressDisplay.printLine("Every command has its result. What do the phones show?")
         var figures = try measureFigures(reader, phones, replayMilliseconds: endedAtMilliseconds - beganAtMilliseconds)
         figures.pushesBeforeSeason = pushesBeforeSeason

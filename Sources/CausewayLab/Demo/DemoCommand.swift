@@ -128,8 +128,8 @@ struct DemoCommand: SeasonCommand {
             throw ValidationError("--followers must be 1 to \(CommandTemplate.followersMax)")
         }
         guard (1...3_600).contains(seconds) else { throw ValidationError("--seconds must be 1 to 3600") }
-        guard (1...Season.matchCountMax).contains(matches) else {
-            throw ValidationError("--matches must be 1 to \(Season.matchCountMax)")
+        guard (1...Season.matchesMax).contains(matches) else {
+            throw ValidationError("--matches must be 1 to \(Season.matchesMax)")
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
         for (name, moment) in [("crash-at", crashAt), ("redis-away-at", redisAwayAt), ("wipe-at", wipeAt)] {

@@ -69,7 +69,7 @@ struct ProgressDisplay {
     }
 
     /// Removes the drawn progress.
-    mutating func clear() {
+    mutating func erase() {
         guard isTerminal, isDrawn else { return }
         Self.write(cursorUpSequence + "\u{1B}[J")
         isDrawn = false
@@ -77,7 +77,7 @@ struct ProgressDisplay {
 
     /// Prints a line about the current step. The line stays when the progress is drawn again.
     mutating func printLine(_ text: String) {
-        clear()
+        erase()
         Self.write(text + "\n")
     }
 

@@ -32,7 +32,7 @@ struct FanoutProgressBar {
     }
 
     /// Removes the bar.
-    mutating func clear() {
+    mutating func erase() {
         if isTerminal, isDrawn { write("\r\u{1B}[K") }
         isDrawn = false
         nextUpdateAtMilliseconds = 0

@@ -62,7 +62,7 @@ final class FanoutRun {
     }
 
     func close() {
-        progress.clear()
+        progress.erase()
         results.close()
         commandProducer.close()
     }
@@ -329,7 +329,7 @@ final class FanoutRun {
             try pollOnce()
             usleep(UInt32(Self.pollIntervalMilliseconds) * 1_000)
         }
-        progress.clear()
+        progress.erase()
     }
 
     private func pollOnce() throws(LabError) {

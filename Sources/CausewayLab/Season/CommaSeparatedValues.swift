@@ -8,8 +8,8 @@ struct CommaSeparatedValues {
     }
 
     /// The maximum number of rows of a file. No real season has so many, and a larger file is refused.
-    static let rowCountMax = 1_000_000
-    static let fieldCountMax = 64
+    static let rowsMax = 1_000_000
+    static let fieldsMax = 64
 
     private let bytes: [UInt8]
     private let file: String
@@ -27,7 +27,7 @@ struct CommaSeparatedValues {
         var reader = CommaSeparatedValues(bytes, file: file)
         var rows: [Row] = []
         while reader.position < bytes.count {
-            guard rows.count < rowCountMax else { throw reader.fault("more than \(rowCountMax) rows") }
+            guard rows.count < rowsMax else { throw reader.fault("more than \(rowsMax) rows") }
             rows.append(try reader.readRow())
         }
         return rows
@@ -36,7 +36,7 @@ struct CommaSeparatedValues {
     private mutating func readRow() throws(SeasonError) -> Row {
         var row = Row(line: line, fields: [])
         while true {
-            guard row.fields.count < Self.fieldCountMax else { throw fault("more than \(Self.fieldCountMax) fields") }
+            guard row.fields.count < Self.fieldsMax else { throw fault("more than \(Self.fieldsMax) fields") }
             row.fields.append(try readField())
             guard position < bytes.count else { return row }
             switch bytes[position] {

@@ -4,7 +4,7 @@ struct Season {
 
     var ballCount: Int { matches.reduce(0) { $0 + $1.balls.count } }
 
-    static let matchCountMax = 1_000
+    static let matchesMax = 1_000
 
     /// Reads the two files of a season.
     ///
@@ -15,8 +15,8 @@ struct Season {
         var ballsByMatch = try Self.balls(from: deliveriesFile)
         matches = []
         let table = try CSVTable(matchesFile, file: "matches", columns: MatchColumn.self)
-        guard table.rows.count <= Self.matchCountMax else {
-            throw SeasonError(file: "matches", line: 0, reason: "more than \(Self.matchCountMax) matches")
+        guard table.rows.count <= Self.matchesMax else {
+            throw SeasonError(file: "matches", line: 0, reason: "more than \(Self.matchesMax) matches")
         }
         for row in table.rows {
             guard let balls = ballsByMatch.removeValue(forKey: try table.text(.match_id, of: row)) else {

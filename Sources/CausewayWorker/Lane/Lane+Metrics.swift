@@ -73,22 +73,22 @@ extension Lane {
         }
     }
 
-    func countResponse(_ response: borrowing PushResponse, of pool: Int) {
+    func countResponse(_ response: borrowing PushResponse, of poolNumber: Int) {
         metrics.add(
             .pushes,
-            pool,
+            poolNumber,
             setup.metricRegistry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
         guard response.kind == .responded, response.sentAtMilliseconds >= 0 else { return }
         metrics.observe(
             .apnsRoundTrip,
-            Int(pools[pool].identifier.environment.rawValue),
+            Int(pools[poolNumber].identifier.environment.rawValue),
             microseconds: Self.clampedMicroseconds(response.responseAtMilliseconds - response.sentAtMilliseconds)
         )
     }
 
-    func countGoAway(_ reason: Reason, of pool: Int) {
-        metrics.add(.apnsGoAways, pool, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
+    func countGoAway(_ reason: Reason, of poolNumber: Int) {
+        metrics.add(.apnsGoAways, poolNumber, setup.metricRegistry.labels.responses.reasonIndex(Int(reason.rawValue)))
     }
 
     // MARK: - Publishing gauges
@@ -120,7 +120,7 @@ extension Lane {
     private func setPoolGauges() {
         for signer in setup.metricRegistry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
         for pool in pools {
-            let gauges = pool.pool.gauges
+            let gauges = pool.apnsPool.gauges
             let number = pool.number
             metrics.set(
                 .apnsConnections,
@@ -149,7 +149,7 @@ extension Lane {
             metrics.set(.apnsStreams, number, to: Int64(gauges.streamsMax))
             metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlightPushCount))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.waitingPushCount(of: pool.identifier)))
-            metrics.set(.breakerOpen, number, to: pool.pool.breakerCause == nil ? 0 : 1)
+            metrics.set(.breakerOpen, number, to: pool.apnsPool.breakerCause == nil ? 0 : 1)
             setProviderTokenAge(of: pool, gauges)
         }
     }
@@ -160,7 +160,7 @@ extension Lane {
         let isNeeded = gauges.inFlightPushCount > 0 || delivery.waitingPushCount(of: pool.identifier) > 0
         providerTokenUses[number]
             .update(
-                submittedPushCount: pool.pool.statistics.submittedPushCount,
+                submittedPushCount: pool.apnsPool.statistics.submittedPushCount,
                 isNeeded: isNeeded,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
@@ -189,8 +189,8 @@ extension Lane {
             var retryCount: UInt64 = 0
             var lowestBudgetRatio = 1.0
             for pool in pools where Int(pool.identifier.appIndex) == appIndex {
-                retryCount &+= pool.pool.statistics.retryCount
-                lowestBudgetRatio = min(lowestBudgetRatio, pool.pool.retryBudget.remainingRatio)
+                retryCount &+= pool.apnsPool.statistics.retryCount
+                lowestBudgetRatio = min(lowestBudgetRatio, pool.apnsPool.retryBudget.remainingRatio)
             }
             metrics.set(.pushRetries, appIndex, to: Int64(clamping: retryCount))
             metrics.set(.retryBudget, appIndex, to: Int64(lowestBudgetRatio * 1_000_000))
@@ -208,7 +208,7 @@ extension Lane {
     private func setRecordGauges() {
         // Do not count pushes of audiences: they are sent for members, not for the records that are counted here.
         let inFlightPushCount = pools.reduce(0) {
-            $0 + $1.pool.inFlightPushCount - audiences.inFlightPushCount(of: $1.identifier)
+            $0 + $1.apnsPool.inFlightPushCount - audiences.inFlightPushCount(of: $1.identifier)
         }
         let waitingPushCount = pools.reduce(0) { $0 + delivery.waitingPushCount(of: $1.identifier) }
         let inProgressRecordCount = delivery.inProgressRecordCount

@@ -125,7 +125,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     func start() {
         store.connect()
         audienceStore.connect()
-        for pool in pools { pool.pool.start() }
+        for pool in pools { pool.apnsPool.start() }
     }
 
     var now: Moment { Self.moment(of: loop) }
@@ -173,9 +173,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
-        let isAnyPoolFull = pools.contains { $0.isFull && $0.pool.inFlightPushCount > 0 }
+        let isAnyFullPoolAwaitingResponses = pools.contains { $0.isFull && $0.apnsPool.inFlightPushCount > 0 }
         loop.iterationIntervalMicrosecondsMin =
-            isAnyPoolFull ? Self.fullPoolIterationIntervalMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
+            isAnyFullPoolAwaitingResponses
+            ? Self.fullPoolIterationIntervalMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
     }
 
     /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores.
@@ -345,18 +346,18 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         var takenCount = 0
         while takenCount < Self.deliveryReportsPerIterationMax, let report = mailbox.deliveryReports.pop() {
             takenCount += 1
-            if let outgoingRecord = OutgoingAudienceRecord(tag: report.tag) {
+            if let audienceRecord = OutgoingAudienceRecord(tag: report.tag) {
                 unacknowledgedAudienceRecordCount -= 1
-                if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
-                audiences.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
+                if report.errorCode == 0 { countAcknowledged(audienceRecord) }
+                audiences.produceReportReceived(audienceRecord, Self.makeProduceReport(of: report.errorCode), now: now)
                 continue
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
             // cache.
             if let laterReport = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
-                let outgoingRecord = OutgoingRecord(tag: laterReport.tag)
+                let laterRecord = OutgoingRecord(tag: laterReport.tag)
             {
-                delivery.prefetchRecord(of: outgoingRecord)
+                delivery.prefetchRecord(of: laterRecord)
             }
             guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
@@ -379,7 +380,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     func close() {
         waitingEntry?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }
-        for pool in pools { pool.pool.close() }
+        for pool in pools { pool.apnsPool.close() }
         store.close()
         audienceStore.close()
         publishMetrics()

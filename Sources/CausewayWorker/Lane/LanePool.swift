@@ -9,7 +9,8 @@ final class LanePool {
     /// The pool's number in the metrics.
     let number: Int
     let identifier: PoolIdentifier
-    let pool: Pool
+    /// The connections to APNs.
+    let apnsPool: Pool
     /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
@@ -19,7 +20,7 @@ final class LanePool {
         self.number = number
         identifier = setup.identifier
         responseHandler = LanePoolResponseHandler(number: number, name: setup.name, lane: lane)
-        pool = Pool(
+        apnsPool = Pool(
             loop: lane.loop,
             configuration: setup.configuration,
             tokenSource: setup.tokenSource,
@@ -29,7 +30,7 @@ final class LanePool {
     }
 
     fileprivate func permitsRetry(now: Moment) -> Bool {
-        retryPermission.permitsRetry(isWithinBudget: pool.retryBudget.permitsRetry, now: now)
+        retryPermission.permitsRetry(isWithinBudget: apnsPool.retryBudget.permitsRetry, now: now)
     }
 }
 
@@ -68,7 +69,7 @@ private final class LanePoolResponseHandler: PushHandler {
             responseAtMilliseconds: response.responseAtMilliseconds,
             connectionNumber: response.connectionNumber,
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
-            isTokenRefusalTrusted: owner?.pool.trustsTokenRefusals ?? false
+            isTokenRefusalTrusted: owner?.apnsPool.trustsTokenRefusals ?? false
         )
         if Audiences.isPush(tag: response.tag) {
             lane.audiences.pushResponseReceived(tag: response.tag, result, now: lane.now)
@@ -142,7 +143,7 @@ extension Lane {
         while hasSent {
             hasSent = false
             for pool in pools where !pool.isFull {
-                let streamCount = pool.pool.inFlightPushCount + pool.pool.freeStreamCount
+                let streamCount = pool.apnsPool.inFlightPushCount + pool.apnsPool.freeStreamCount
                 let pushesInFlightMax = Audiences.pushesInFlightMax(
                     streamCount: streamCount,
                     areSingleCommandsWaiting: delivery.waitingPushCount(of: pool.identifier) > 0
@@ -167,7 +168,7 @@ extension Lane {
 
     /// Returns whether the pool took the push.
     private func submit(_ push: AudiencePush, to pool: LanePool) -> Bool {
-        pool.pool.submit(
+        pool.apnsPool.submit(
             PushRequest(
                 tag: push.tag,
                 address: push.address,
@@ -184,7 +185,7 @@ extension Lane {
     /// Returns whether the pool took the push of this record.
     private func submit(_ record: RecordIndex, to pool: LanePool) -> Bool {
         let view = delivery.view(record)
-        return pool.pool.submit(
+        return pool.apnsPool.submit(
             PushRequest(
                 tag: UInt64(record.rawValue),
                 address: view.token,

@@ -186,10 +186,11 @@ actor LifetimeKeeper {
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
-    /// Replaces a damaged newest update in Redis by the kept start. Redis refuses a new start that lacks the newest
-    /// update (`lifetime.lua`), and no start can include a damaged update. So the activity starts again with the state
-    /// of its former start. If a newer update comes first, Redis refuses the new start, and the next claim makes a
-    /// start with that update.
+    /// Overwrites the newest update in Redis with the start that the timetable keeps, because the update is damaged.
+    /// Otherwise the activity could not start again: a new start must have the state of the newest update
+    /// (`lifetime.lua`), and the state of a damaged update cannot be read. After the overwriting, the new start has the
+    /// state of the former start. If a newer update comes first, Redis refuses this new start, and the next claim makes
+    /// a start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?),

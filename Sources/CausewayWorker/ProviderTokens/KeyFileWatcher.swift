@@ -73,7 +73,7 @@ struct KeyFileWatcher {
             endTrialIfDecided(&watchedKeys[index])
             let identifier = try? watchedKeys[index].key.readIdentifier()
             switch watchedKeys[index].file.poll() {
-            case .unchanged: offerUnderNewIdentifier(identifier, &watchedKeys[index])
+            case .unchanged: offerKeyAgainIfIdentifierChanged(identifier, &watchedKeys[index])
             case .broken(let error):
                 watchedKeys[index].lastTriedIdentifier = identifier
                 reportUnusableFiles(&watchedKeys[index], "\(error)")
@@ -115,7 +115,7 @@ struct KeyFileWatcher {
     /// Offers the same key to its source again if only the key's id has changed: the `.id` file was wrong and is
     /// repaired, or it was replaced later than the key file. Waits for two polls with the same id, because the key file
     /// may be replaced just after the `.id` file. Without the wait, the source would try the old key under the new id.
-    private func offerUnderNewIdentifier(_ identifier: String?, _ watchedKey: inout WatchedKey) {
+    private func offerKeyAgainIfIdentifierChanged(_ identifier: String?, _ watchedKey: inout WatchedKey) {
         guard identifier != watchedKey.lastTriedIdentifier, identifier == watchedKey.identifierAtLastPoll else {
             return
         }

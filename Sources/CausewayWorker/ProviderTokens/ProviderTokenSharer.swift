@@ -47,7 +47,7 @@ actor ProviderTokenSharer {
     func awaitFirstTokens() async {
         for _ in 0..<Self.pollsBeforeFirstPushMax {
             poll()
-            if isFailing || sources.allSatisfy({ $0.renewalInput.inUseIssuedAtSeconds != nil }) { return }
+            if isFailing || sources.allSatisfy({ $0.keyAndIssueTimes.inUseIssuedAtSeconds != nil }) { return }
             try? await Task.sleep(for: Self.signingPollInterval)
         }
     }
@@ -78,13 +78,13 @@ actor ProviderTokenSharer {
     }
 
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
-        let renewalInput = source.renewalInput
-        let name = "\(source.teamIdentifier)/\(renewalInput.keyIdentifier)"
+        let keyAndIssueTimes = source.keyAndIssueTimes
+        let name = "\(source.teamIdentifier)/\(keyAndIssueTimes.keyIdentifier)"
         func decideAction(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Action {
             ProviderTokenRenewal.nextAction(
                 storedToken,
-                inUseIssuedAtSeconds: renewalInput.inUseIssuedAtSeconds,
-                refusedIssuedAtSeconds: renewalInput.refusedIssuedAtSeconds,
+                inUseIssuedAtSeconds: keyAndIssueTimes.inUseIssuedAtSeconds,
+                refusedIssuedAtSeconds: keyAndIssueTimes.refusedIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
         }
@@ -98,16 +98,17 @@ actor ProviderTokenSharer {
             } else {
                 nextAction = ProviderTokenRenewal.nextActionWithoutLease(
                     storedToken,
-                    inUseIssuedAtSeconds: renewalInput.inUseIssuedAtSeconds,
-                    refusedIssuedAtSeconds: renewalInput.refusedIssuedAtSeconds,
+                    inUseIssuedAtSeconds: keyAndIssueTimes.inUseIssuedAtSeconds,
+                    refusedIssuedAtSeconds: keyAndIssueTimes.refusedIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )
             }
         }
         switch nextAction {
         case .keep: break
-        case .adopt(let token): source.adopt(token, keyIdentifier: renewalInput.keyIdentifier)
-        case .renew: try renew(source, name: name, keyIdentifier: renewalInput.keyIdentifier, unixSeconds: unixSeconds)
+        case .adopt(let token): source.adopt(token, keyIdentifier: keyAndIssueTimes.keyIdentifier)
+        case .renew:
+            try renew(source, name: name, keyIdentifier: keyAndIssueTimes.keyIdentifier, unixSeconds: unixSeconds)
         }
     }
 

@@ -1,5 +1,5 @@
-/// A mark on each Redis primary for one partition. It says up to which offset the primary still has what the
-/// partition's records wrote.
+/// A mark on each Redis primary for one partition. It says that the primary still has everything that the partition's
+/// records below an offset wrote.
 ///
 /// The partition's worker writes the mark. If the primary loses data, the mark is lost or becomes older
 /// together with that data. A mark is written only after Redis has replied to the records' calls. So a replica,

@@ -149,7 +149,7 @@ struct Activities: ~Copyable {
         return index
     }
 
-    mutating func remove(_ activity: ActivityIndex) {
+    mutating func free(_ activity: ActivityIndex) {
         let slot = slots.address(of: activity)
         precondition(slot.pointee.phase == .idle && slot.pointee.waitingList.isEmpty)
         table.remove(slot.pointee.hash, index: activity)

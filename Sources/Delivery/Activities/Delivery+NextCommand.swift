@@ -8,14 +8,14 @@ extension Delivery {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         removeExpiredCommands(activity, now: now)
-        guard !activities[activity].waitingList.isEmpty else { return pauseOrRemove(activity, now: now) }
+        guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
         // This quick test is nearly always false. If it is true, first defer the commands that would wait too long in
         // the lane. Then make the activity wait if no command is left, if its delay is not over, or if its next command
         // must wait for another reason.
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
             guard activities[activity].hasUndelayedCommand(now: now), !mustNextCommandWait(activity, now: now) else {
-                return pauseOrRemove(activity, now: now)
+                return pauseOrFree(activity, now: now)
             }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
@@ -63,10 +63,10 @@ extension Delivery {
 
     /// Makes the activity pause until the first of its waits ends (`ActivitySlot.earliestWaitEndMilliseconds`). A long
     /// wait consists of several pauses, because overdue commands are deferred only when a pause ends
-    /// (`deferOverdueCommands`). An activity without a wait is removed.
-    private mutating func pauseOrRemove(_ activity: ActivityIndex, now: Moment) {
+    /// (`deferOverdueCommands`). An activity without a wait is freed.
+    private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pauseEndMilliseconds(of: activity, now: now) else {
-            return activities.remove(activity)
+            return activities.free(activity)
         }
         activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
     }
@@ -85,7 +85,7 @@ extension Delivery {
     @inline(never)
     private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
-        // A long wait consists of several short pauses (`pauseOrRemove`).
+        // A long wait consists of several short pauses (`pauseOrFree`).
         guard isWaitLong(activity, now: now) else { return endMilliseconds }
         return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }

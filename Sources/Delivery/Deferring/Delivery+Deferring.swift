@@ -21,7 +21,7 @@ extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
     /// Replaces a longer `deferAfterMilliseconds` in the cases that `isOverdue` names.
-    private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
+    private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic. The command is in no waiting list, and is not its activity's
     /// current command any more.
@@ -118,7 +118,7 @@ extension Delivery {
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
         let overdueAfterMilliseconds = min(
             configuration.deferAfterMilliseconds,
-            defersEarly ? Self.shortDeferAfterMilliseconds : .max
+            defersEarly ? Self.earlyDeferAfterMilliseconds : .max
         )
         guard
             let partition = partitions.partition(of: slot.pointee.place),
@@ -151,7 +151,7 @@ extension Delivery {
         let activity = findOrAddActivity(of: record)
         guard !pools.isBlocked(pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind))
         else {
-            if activities[activity].phase == .idle { activities.remove(activity) }
+            if activities[activity].phase == .idle { activities.free(activity) }
             return false
         }
         records[record].ending.acknowledge()
@@ -354,8 +354,8 @@ extension RecordSlot {
     /// has been read again. Unlike `refundUnsentDraw`, also refunds the draw of a start whose push was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
-        guard case .drawn(let draw) = start.draw else { return false }
-        start.draw = .refunded(draw)
+        guard case .drawn(let identifier) = start.draw else { return false }
+        start.draw = .refunded(identifier: identifier)
         return true
     }
 }

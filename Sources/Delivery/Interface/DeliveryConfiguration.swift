@@ -39,8 +39,8 @@ public struct DeliveryConfiguration: Sendable {
     /// The policies, 1 to ``policiesMax``. A command may name one of them. If it names none, its app's default
     /// policy applies.
     public var policies = [Policy(name: "default")]
-    /// The names of the topics that the core reads. The default id of a command begins with the name of the topic from
-    /// which the command was first read.
+    // The names of the topics that the core reads. The default id of a command begins with the name of the topic from
+    // which the command was first read.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)

@@ -13,14 +13,14 @@ public struct RecordView {
     public var appIndex: Int { Int(slot.appIndex) }
     /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
     /// priority that the budget allowed.
-    public var priority: UInt8 { slot.push.allowance?.priority ?? slot.priority }
+    public var priority: UInt8 { slot.push.priorityDecision?.priority ?? slot.priority }
     /// The index of the record's policy.
     public var policyIndex: Int { Int(slot.policyIndex) }
     /// The policy that the command names; empty if it names none and its app's policy applies.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.texts.policyName) }
-    public var isDemoted: Bool { slot.push.allowance?.isDemoted ?? false }
+    public var isDemoted: Bool { slot.push.priorityDecision?.isDemoted ?? false }
     /// Pushes of priority 10 that the activity's budget allows after this one; nil: the budget was not used.
-    public var budgetLeft: Int? { slot.push.allowance?.budgetLeft.map(Int.init) }
+    public var budgetLeft: Int? { slot.push.priorityDecision?.budgetLeft.map(Int.init) }
     public var attemptCount: UInt8 { slot.push.attemptCount }
     /// Whether the push that `takeNextPush` has just returned was attempted before, by this lane or in an earlier
     /// reading.

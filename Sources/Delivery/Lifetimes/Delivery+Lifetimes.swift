@@ -312,8 +312,7 @@ extension Delivery {
         return false
     }
 
-    /// Merges a command with the last waiting one, `tail`. Returns whether the record's slot is still in use. The slot
-    /// is freed at once if a waiting command superseded the record and counts it.
+    /// Merges a command with the last waiting one, `tail`. Returns what became of the record's slot.
     ///
     /// At least one of the two commands is the end of a lifetime. This end has no state, so it replaces none, and it is
     /// always the last in the list.
@@ -328,7 +327,7 @@ extension Delivery {
         of activity: ActivityIndex,
         now: Moment
     )
-        -> Bool
+        -> SlotAfterMerge
     {
         guard records[tail].lifetime.isEnd else {
             // A start or an end that the producer sent supersedes this end of a lifetime. `handleLifetimeCheck` has
@@ -339,7 +338,7 @@ extension Delivery {
             } else {
                 activities[activity].waitingList.append(record, in: &records)
             }
-            return true
+            return .inUse
         }
         if records[record].lifetime.isEnd {
             // One end is enough. The older one stays, because Redis may have admitted it. The newer one gets
@@ -350,19 +349,19 @@ extension Delivery {
             } else {
                 finish(record, .superseded)
             }
-            return true
+            return .inUse
         }
         let isUpdate = records[record].event == .update
         guard !isUpdate || !records.isNewer(record, than: tail) else {
             records.passToken(from: record, to: tail)
             finish(record, .ended)
-            return true
+            return .inUse
         }
         activities[activity].waitingList.remove(tail, in: &records)
         if isUpdate {
-            let isSlotInUse = merge(record, into: activity, now: now)
+            let slotAfterMerge = merge(record, into: activity, now: now)
             activities[activity].waitingList.putBackLast(tail, in: &records)
-            return isSlotInUse
+            return slotAfterMerge
         }
         countCoalescedCommand(of: tail)
         supersede(tail, by: record, now: now)

@@ -7,7 +7,8 @@
 /// A block above the largest size (128 KiB) is allocated separately. Only records far above every limit of the domain
 /// need one, and they go to the dead letters.
 ///
-/// After a backlog most blocks are free. `releaseFreeChunks` then frees each chunk in which every block is free.
+/// After a backlog most blocks are free. `deallocateFreeChunks` then deallocates each chunk in which every block is
+/// free.
 struct Arena: ~Copyable {
     struct Block {
         var base: UnsafeMutableRawPointer
@@ -107,9 +108,9 @@ struct Arena: ~Copyable {
     /// the block behind it is aligned to 16 bytes too.
     private static var outsizedHeaderBytes: Int { 16 }
 
-    /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.
-    mutating func releaseFreeChunks() {
-        var releasedChunks: Set<UnsafeMutableRawPointer> = []
+    /// Deallocates the chunks in which every block is free. This visits every free block, so call it rarely.
+    mutating func deallocateFreeChunks() {
+        var deallocatedChunks: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.sizeClassCount {
             let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
             var freeBlockCounts: [UnsafeMutableRawPointer: Int] = [:]
@@ -124,10 +125,10 @@ struct Arena: ~Copyable {
             }
             freeBlocks[sizeClass].count = keptCount
             freeBlocks[sizeClass].capacity -= freeChunks.count * blocksPerChunk
-            releasedChunks.formUnion(freeChunks)
+            deallocatedChunks.formUnion(freeChunks)
         }
-        chunks.removeAll { releasedChunks.contains($0) }
-        for chunk in releasedChunks { chunk.deallocate() }
+        chunks.removeAll { deallocatedChunks.contains($0) }
+        for chunk in deallocatedChunks { chunk.deallocate() }
     }
 
     private static func chunk(of block: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {

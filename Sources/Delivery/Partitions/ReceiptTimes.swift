@@ -5,8 +5,8 @@
 /// Only some records have a sample: an offset with its receipt time. The sample counts for all records up to the next
 /// sample. So a time is wrong by at most 250 ms, or by a few hundredths of the age if that is more.
 ///
-/// When there is no room for another sample, the samples of settled records are dropped if they are at least half of
-/// all. Otherwise every second sample is dropped, and the interval between samples is doubled.
+/// When there is no room for another sample, the samples of settled records are removed if they are at least half of
+/// all. Otherwise every second sample is removed, and the interval between samples is doubled.
 package struct ReceiptTimes: ~Copyable {
     static var samplesMax: Int { 128 }
     static var sampleIntervalMillisecondsMin: Int64 { 250 }
@@ -27,7 +27,7 @@ package struct ReceiptTimes: ~Copyable {
 
     /// Adds a sample for a received record, if the last sample is old enough.
     /// - Parameters:
-    ///   - committableOffset: when there is no room, samples below this offset may be dropped.
+    ///   - committableOffset: when there is no room, samples below this offset may be removed.
     ///   - areEarlierRecordsSettled: whether all earlier records are settled, so that earlier samples are not needed.
     package mutating func noteReceipt(
         _ offset: Int64,
@@ -41,7 +41,7 @@ package struct ReceiptTimes: ~Copyable {
             nextSampleDueMilliseconds = .min
         }
         guard receivedAtMonotonicMilliseconds >= nextSampleDueMilliseconds else { return }
-        if sampleCount == Self.samplesMax { dropSamples(committableOffset: committableOffset) }
+        if sampleCount == Self.samplesMax { removeSamples(committableOffset: committableOffset) }
         (samples + sampleCount)
             .initialize(to: Sample(offset: offset, receivedAtMonotonicMilliseconds: receivedAtMonotonicMilliseconds))
         sampleCount += 1
@@ -61,7 +61,9 @@ package struct ReceiptTimes: ~Copyable {
         return low > 0 ? samples[low - 1].receivedAtMonotonicMilliseconds : nil
     }
 
-    private mutating func dropSamples(committableOffset: Int64) {
+    /// Makes room: removes the samples that are not needed any more. If these are fewer than half, removes every second
+    /// sample instead.
+    private mutating func removeSamples(committableOffset: Int64) {
         var first = 0
         while first + 1 < sampleCount, samples[first + 1].offset <= committableOffset { first += 1 }
         if first >= Self.samplesMax / 2 {

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Names the credits that a command takes: those of its app's production pool, of its sandbox pool, or of a third kind
-/// (``PoolTable``). The environment of an activity is unknown until an admission or a command's token names it. Until
-/// then ``PoolTable/poolKey(of:_:)`` chooses the credits.
+/// Names the credits from which a command takes one: those of its app's production pool, those of its sandbox pool, or
+/// those for an unknown environment. The environment of an activity is unknown until an admission or a command's token
+/// names it. Until then ``PoolTable/poolKey(of:_:)`` chooses the credits.
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable {
         case production, sandbox
@@ -32,7 +32,7 @@ extension PoolKey.Kind {
 /// sandbox pool's if the app has no other pool.
 ///
 /// There is an exception: while the production pool of an app with both pools is blocked, such activities use credits
-/// of a third kind. So a sandbox activity among them does not wait for the production pool.
+/// of the kind `unknownEnvironment`. So a sandbox activity among them does not wait for the production pool.
 final class PoolTable {
     /// A blocked pool gives a credit only while fewer than this many are in use. The responses to the pushes with these
     /// credits show when the pool works again. All other commands wait without an admission, so they draw on no budget.
@@ -196,11 +196,11 @@ final class PoolTable {
 
     // MARK: - Responses and outages
 
-    /// Notes a response that is about the push itself or its token. Such a response shows that APNs works.
+    /// Notes a response that is about the push itself or its token, and so shows that APNs works.
     /// - Parameter isCountedInRate: whether the response counts in the pool's rate of responses. False if APNs refused
     ///   a token that may still be right: its push waits and is sent again.
-    func noteResponseOfWorkingAPNs(
-        of poolKey: PoolKey,
+    func noteThatAPNsWorks(
+        for poolKey: PoolKey,
         isCountedInRate: Bool,
         sendingMillisecondsMax: Int64,
         now: Moment

@@ -81,8 +81,8 @@ extension Delivery {
             // response does not count in the pool's rate of responses.
             let isCountedInRate = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
             let sendingMillisecondsMax = configuration.deferredDelayMilliseconds
-            pools.noteResponseOfWorkingAPNs(
-                of: PoolKey(records[record].pool),
+            pools.noteThatAPNsWorks(
+                for: PoolKey(records[record].pool),
                 isCountedInRate: isCountedInRate,
                 sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now

@@ -77,9 +77,12 @@ struct ReadAhead {
     }
 
     /// When reading ahead ends if the lag does not change, a monotonic time; nil: the lane does not read ahead.
-    var dueMilliseconds: Int64? { phase == .reading ? min(smallLagDueMilliseconds, readingLimitDueMilliseconds) : nil }
+    var dueMilliseconds: Int64? {
+        phase == .reading ? min(smallLagDueMilliseconds, latestReadAheadEndMilliseconds) : nil
+    }
 
-    private var readingLimitDueMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
+    /// When the lane stops reading ahead at the latest, even if it is still behind: a monotonic time.
+    private var latestReadAheadEndMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
 
     private var smallLagDueMilliseconds: Int64 {
         smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
@@ -120,7 +123,7 @@ struct ReadAhead {
         case .off: break
         case .reading:
             if smallLagDueMilliseconds <= now.monotonicMilliseconds { return endReading() }
-            if readingLimitDueMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
+            if latestReadAheadEndMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
                 return .beginActivities
             }

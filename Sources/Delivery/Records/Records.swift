@@ -22,7 +22,7 @@ struct Records: ~Copyable {
     var usedBlockBytes: Int { arena.usedBlockBytes }
     /// Bytes of all chunks that are allocated for blocks, in use or free.
     var allocatedBlockBytes: Int { arena.allocatedChunkBytes }
-    mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
+    mutating func deallocateFreeBlocks() { arena.deallocateFreeChunks() }
 
     /// Bytes of memory for one record without its blocks.
     static var slotBytes: Int { Slab<RecordSlot>.strideBytes }
@@ -230,7 +230,7 @@ struct Records: ~Copyable {
         slots[record].alert.sourceVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
-        if slots[record].digest != nil { slots[record].setDigest() }
+        if slots[record].digest != nil { slots[record].updateDigest() }
     }
 
     /// Sets the timestamp in a record's body. Most bodies already have this timestamp, so they are not changed, and
@@ -238,12 +238,12 @@ struct Records: ~Copyable {
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: RecordIndex) {
         let bodyLayout = slots[record].bodyLayout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, bodyLayout) else { return }
-        Body.setTimestamp(timestamp, in: makeBodyUnique(of: record), bodyLayout)
+        Body.setTimestamp(timestamp, in: copyBodyIfShared(of: record), bodyLayout)
     }
 
     /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not change,
     /// because it may be in flight as the body of another record's push.
-    private mutating func makeBodyUnique(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
+    private mutating func copyBodyIfShared(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.mutableBytes }
         let copy = makeBody(copying: body.bytes)

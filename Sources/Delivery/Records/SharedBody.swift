@@ -4,8 +4,8 @@ import LiveActivity
 /// For example, one state of a match is sent to every activity that follows the match. If the lane reads these commands
 /// one after another, the bytes are in memory only once.
 ///
-/// What must hold: bytes are changed only while they have one reference (`Records.makeBodyUnique`), and each reference
-/// is released once.
+/// What must hold: bytes are changed only while they have one reference (`Records.copyBodyIfShared`), and each
+/// reference is released once.
 struct SharedBody: BitwiseCopyable {
     /// The size of the header in front of the bytes. It has the reference count, and 16 bytes keep the bytes aligned.
     private static var headerBytes: Int { 16 }

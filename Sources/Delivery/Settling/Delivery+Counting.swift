@@ -19,32 +19,32 @@ import LiveActivity
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
     /// Ends a replaced command that does not become a rider. The command gets a result, or the newer one counts it.
-    /// Returns whether the older command's slot is still in use.
-    mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
+    /// Returns what became of the older command's slot.
+    mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> SlotAfterMerge {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[older].mayEndWithoutResult,
             !records[older].hasAlert || records[records.alertSource(of: newer)].hasOwnAlert
         else {
             finish(older, .superseded)
-            return true
+            return .inUse
         }
         records[newer].ending.supersededCount.add(commandWith: records[older].ending.supersededCount)
         endSupersededRider(of: older, by: newer)
         return finishSupersededWithoutResult(older)
     }
 
-    /// Finishes a superseded command without a result. Returns whether its slot is still in use. The slot is freed at
-    /// once, except if a trace of the command must still be exported.
-    private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> Bool {
+    /// Finishes a superseded command without a result. Returns what became of its slot. The slot is freed at once,
+    /// except if a trace of the command must still be exported.
+    private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> SlotAfterMerge {
         precondition(records[record].ending.settlement == nil)
         records.enterFinished(record, outcome: .superseded)
         countOutcome(.superseded)
         countSupersededWithoutResult(of: record)
         guard records[record].texts.trace.count == 0 else {
             queueOutgoingRecord(.endWithoutResult, record)
-            return true
+            return .inUse
         }
         continueAfterAcknowledgements(record)
-        return false
+        return .freed
     }
 }

@@ -11,7 +11,7 @@ extension Delivery {
         switch reply.verdict {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
-            records[record].start.draw = .drawn(reply.drawIdentifier)
+            records[record].start.draw = .drawn(identifier: reply.drawIdentifier)
             if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
@@ -19,7 +19,10 @@ extension Delivery {
         case .noToken:
             if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
-        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
+        case .send, .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale,
+            .unregistered, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .full,
+            .departures, .settled:
+            finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -161,10 +164,10 @@ extension Delivery {
         if isStart {
             activities[activity].startWait.end(slot.pointee.version)
             slot.pointee.start.previousClaim = nil
-            slot.pointee.push.allowance = PushAllowance(priority: slot.pointee.priority)
+            slot.pointee.push.priorityDecision = PriorityDecision(priority: slot.pointee.priority)
         } else {
             records.setRegistration(of: record, to: reply.registration)
-            slot.pointee.setAllowance(from: reply)
+            slot.pointee.setPriorityDecision(from: reply)
             if reply.isDemoted { countDemotedPush() }
         }
         let policy = policies[slot.pointee.policyIndex]
@@ -218,7 +221,9 @@ extension Delivery {
             let isStart = records[record].isStart
             activities.enter(isStart ? .takingStartToken : .admitting, activity)
             queueStoreCall(isStart ? .takeStartToken : .admit, record)
-        default: finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
+        case .send, .wait, .noToken, .ended, .unchanged, .unknown, .registered, .stale, .unregistered, .tokenFound,
+            .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .departures, .settled:
+            finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 

@@ -9,13 +9,13 @@ extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
     public mutating func storeCallTaken() {
-        precondition(storeQueue.removeFirst() != nil, "no call waits")
+        precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
     /// Called when the shell cannot make the next call, because the call exceeds Redis' limits. It would exceed them
     /// again, so it is not repeated.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
-        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
     }
 
@@ -30,7 +30,7 @@ extension Delivery {
     /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
     /// pool.
     public mutating func storeCallPostponed(now: Moment) {
-        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) {
             putBackForRedisServerPause(ticket, now: now)
         } else {
@@ -78,7 +78,7 @@ extension Delivery {
     /// Sets the next call aside for at most a second, because too few replicas acknowledge its writes now. Other calls
     /// can be made meanwhile.
     public mutating func storeCallSetAside(now: Moment) {
-        guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
+        guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
     }
 
@@ -115,7 +115,7 @@ extension Delivery {
         let record = ticket.record
         let activity = records[record].activity
         guard isCurrentCommandSuperseded(of: activity) else { return false }
-        guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
+        guard storeQueue.popFirst() == ticket else { preconditionFailure("another call waits") }
         awaitingStoreRecordCount -= 1
         acknowledge(record)
         let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0

@@ -77,8 +77,8 @@ extension Delivery {
         case .hold:
             let command = writeHeldCommand(of: slot)
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
-            let carriesAlert = slot.pointee.mayReplaceHeldAlert
-            return .hold(version: slot.pointee.version, command: command, carriesAlert: carriesAlert)
+            let hasAlert = slot.pointee.mayReplaceHeldAlert
+            return .hold(version: slot.pointee.version, command: command, hasAlert: hasAlert)
         case .registerToken: return registerOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
             return .unregister(atMilliseconds: slot.pointee.token.registeredAtMilliseconds)
@@ -101,10 +101,12 @@ extension Delivery {
             return .retire(version: slot.pointee.version, retirement)
         case .throttle: return .throttle(version: slot.pointee.version, pace: policies[slot.pointee.policyIndex].pace)
         case .refundStart:
-            guard case .refunded(let draw) = slot.pointee.start.draw else { preconditionFailure("nothing to refund") }
+            guard case .refunded(let identifier) = slot.pointee.start.draw else {
+                preconditionFailure("nothing to refund")
+            }
             return .refundStart(
                 startBudget: policies[slot.pointee.policyIndex].startBudget,
-                drawIdentifier: draw
+                drawIdentifier: identifier
             )
         case .confirmActivityDepartures, .confirmDeviceDepartures:
             return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))

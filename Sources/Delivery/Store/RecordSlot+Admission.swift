@@ -27,15 +27,15 @@ extension RecordSlot {
     /// After an attempt the start keeps its draw, whatever its outcome is. Only a deferral refunds this draw
     /// (`refundDrawForDeferral`).
     mutating func refundUnsentDraw() -> Bool {
-        guard case .drawn(let draw) = start.draw, push.attemptCount == 0 else { return false }
-        start.draw = .refunded(draw)
+        guard case .drawn(let identifier) = start.draw, push.attemptCount == 0 else { return false }
+        start.draw = .refunded(identifier: identifier)
         return true
     }
 
     /// Stores the priority that the activity's budget allows for this push, and what is left of the budget.
-    mutating func setAllowance(from reply: StoreReply<UnsafeRawBufferPointer>) {
+    mutating func setPriorityDecision(from reply: StoreReply<UnsafeRawBufferPointer>) {
         let isPriorityValid = reply.priority == 5 || reply.priority == 10
-        push.allowance = PushAllowance(
+        push.priorityDecision = PriorityDecision(
             budgetLeft: reply.budgetLeft < 0 ? nil : Int32(clamping: reply.budgetLeft),
             priority: isPriorityValid ? reply.priority : priority,
             isDemoted: reply.isDemoted

@@ -59,7 +59,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ ticket: Ticket) { tickets.append(ticket) }
 
-    package mutating func removeFirst() -> Ticket? {
+    package mutating func popFirst() -> Ticket? {
         pausedUntilMilliseconds = .min
         return tickets.popFirst()
     }

@@ -27,19 +27,19 @@ import LiveActivity
 /// - If a carrier expires as the current command, its alert is lost. A phone may have displayed the carrier's state, so
 ///   the rider's older state must not follow.
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`. Returns whether the slot of `older` is
-    /// still in use. Callers that do not use `older` afterwards need not check this.
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`. Returns what became of the slot of
+    /// `older`. A caller that does not use `older` afterwards may ignore this.
     ///
     /// If `newer` can carry the alert of `older` (`mayCarryAlert`, `hasRoom`), the command that brought this alert
     /// becomes the rider of `newer`: `older` itself, or the rider that `older` has now. If `older` does not become a
     /// rider, it is finished or counted now.
     @discardableResult
-    mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> Bool {
+    mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> SlotAfterMerge {
         let alertSource = records.alertSource(of: older)
         if mayCarryAlert(alertSource, on: newer, now: now) {
             if hasRoom(forAlertOf: alertSource, in: newer) {
                 moveAlert(of: alertSource, from: older, to: newer)
-                guard alertSource != older else { return true }
+                guard alertSource != older else { return .inUse }
             } else {
                 // The alert is lost, and the result of `alertSource` says so.
                 records[alertSource].setReason("alertDidNotFit")
@@ -169,7 +169,7 @@ extension Delivery {
                 return
             }
             records.write(alert, of: version, intoBodyOf: record)
-            slot.pointee.setDigest()
+            slot.pointee.updateDigest()
             slot.pointee.priority = max(slot.pointee.priority, command.priority != 0 ? command.priority : 10)
             countCarriedAlert()
         } catch {

@@ -12,6 +12,13 @@ import LiveActivity
 /// An end that the producer sent does not replace newer commands, because only Redis knows whether they belong to a new
 /// life (R13). So merging only saves calls. Redis decides about each command at its admission.
 extension Delivery {
+    /// What becomes of the slot of a command that is merged or superseded.
+    enum SlotAfterMerge {
+        case inUse
+        /// The slot was freed at once, because the command gets no result: the newer command counts it.
+        case freed
+    }
+
     /// Adds a command to its activity's waiting list, where it may replace waiting commands. But if a waiting command
     /// replaces the new one, the new one is finished at once, or becomes a rider.
     /// - Parameter activity: the result of `findOrAddActivity`; nil: `enqueue` finds or adds the activity.
@@ -22,8 +29,8 @@ extension Delivery {
         if rider != .null, !records[record].lifetime.isEnd, records.areSameVersion(rider, record) {
             finish(record, asDuplicateOf: rider)
         } else {
-            let isSlotInUse = merge(record, into: activity, now: now)
-            if isSlotInUse { carryAwaitingRider(on: record, of: activity, now: now) }
+            let slotAfterMerge = merge(record, into: activity, now: now)
+            if slotAfterMerge == .inUse { carryAwaitingRider(on: record, of: activity, now: now) }
         }
         wake(activity, now: now)
     }
@@ -48,13 +55,12 @@ extension Delivery {
     }
 
     /// Adds a command to the activity's waiting list. It may replace waiting commands there, or a waiting command may
-    /// replace it. Returns whether the slot of `record` is still in use. The slot is freed at once if a waiting command
-    /// superseded `record` and counts it.
-    mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> Bool {
+    /// replace it. Returns what became of the slot of `record`.
+    mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> SlotAfterMerge {
         let tail = activities[activity].waitingList.tailOrNull
         guard tail != .null else {
             activities[activity].waitingList.append(record, in: &records)
-            return true
+            return .inUse
         }
         if records[record].lifetime.isEnd || records[tail].lifetime.isEnd {
             return mergeInvolvingLifetimeEnd(record, with: tail, of: activity, now: now)
@@ -72,7 +78,7 @@ extension Delivery {
         } else {
             activities[activity].waitingList.append(record, in: &records)
         }
-        return true
+        return .inUse
     }
 
     /// Merges two records of the same command: one stays, the other ends as a duplicate. Usually the waiting record
@@ -96,27 +102,25 @@ extension Delivery {
         records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Merges a command that is older than the last waiting one. Returns whether the slot of `record` is still in use.
+    /// Merges a command that is older than the last waiting one. Returns what became of the slot of `record`.
     ///
-    /// Let `next` be the waiting command before which `record` belongs (`firstWaitingCommand`). The slot is freed at
-    /// once if `next` superseded `record` and counts it.
-    ///
+    /// Let `next` be the waiting command before which `record` belongs (`firstWaitingCommand`):
     /// - An update is superseded by `next`.
     /// - A start is put before an update, because without the start there is nothing to update. A start may come late
     ///   because Redis held it. If `next` is a start or an end, it supersedes the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
     ///   `next` is an end, it supersedes the older end.
-    private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
+    private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> SlotAfterMerge {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
         guard let next = firstWaitingCommand(notBefore: record, of: activity) else {
             insertReplacingOlder(record, before: nil, of: activity, now: now)
-            return true
+            return .inUse
         }
         if records.areSameVersion(next, record), records[next].event == records[record].event {
             // Two records bring the same command. For example, Redis held a start, and two registrations released it.
             mergeSameVersion(record, with: next, of: activity)
-            return true
+            return .inUse
         }
         let isReplaced =
             switch records[record].event {
@@ -131,7 +135,7 @@ extension Delivery {
         }
         insertReplacingOlder(record, before: next, of: activity, now: now)
         if isEnd { moveOlderAlert(to: record, of: activity, now: now) }
-        return true
+        return .inUse
     }
 
     /// Replaces the waiting starts that Causeway made after a lifetime (`RecordLifetime.isRestart`) by an end that the

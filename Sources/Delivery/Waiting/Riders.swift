@@ -55,12 +55,12 @@ extension Records {
             write(self[rider].alertBytes, of: version, intoBodyOf: record)
             self[record].priority = max(self[record].priority, self[rider].priority)
         }
-        self[record].setDigest()
+        self[record].updateDigest()
     }
 }
 
 extension RecordSlot {
-    mutating func setDigest() { digest = Body.digest(body.bytes, bodyLayout) }
+    mutating func updateDigest() { digest = Body.digest(body.bytes, bodyLayout) }
 
     /// Whether the body has its digest. Then it also has the alert of the command's rider (`Records.completeBody`).
     @inline(__always) var isBodyComplete: Bool { digest != nil }

@@ -28,7 +28,7 @@ package final class HTTPExchange: Sendable {
     }
 
     /// Responds to the request, from any thread. Does nothing if the exchange already has its response. If the
-    /// connection has ended, or the client got status 503 because the handler was too slow, the response is dropped.
+    /// connection has ended, or the client got status 503 because the handler was too slow, the response is discarded.
     package func respond(_ response: HTTPResponse) {
         guard takeRightToRespond() else { return }
         inbox.post(.response(response, connectionNumber: connectionNumber))

@@ -97,7 +97,7 @@ package final class HTTPResponseStream: Sendable {
         }
     }
 
-    /// Ends the stream, drops its waiting bytes and calls the action of `onEnd`. A second call does nothing.
+    /// Ends the stream, discards its waiting bytes and calls the action of `onEnd`. A second call does nothing.
     func end() {
         let (isFirst, action) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             guard !state.hasEnded else { return (false, nil) }

@@ -163,7 +163,7 @@ final class HTTPServerConnection: StreamHandler {
         send(response)
     }
 
-    private func dropBody() {
+    private func discardBody() {
         bodyReader = nil
         server.inbox.subtractBodyBytes(bodyBytesCountedInInbox)
         bodyBytesCountedInInbox = 0
@@ -185,7 +185,7 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     private func refuse(_ status: Int) {
-        dropBody()
+        discardBody()
         receivedBytes = []
         send(server.handler.refusal(status: status), keepsAlive: false)
     }
@@ -287,10 +287,10 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// Drops the request's body and ends a streamed response. The connection closes when the written bytes are sent.
+    /// Discards the request's body and ends a streamed response. The connection closes when the written bytes are sent.
     private func closeAfterSending() {
         phase = .ending
-        dropBody()
+        discardBody()
         receivedBytes = []
         responseStream?.end()
         responseStream = nil
@@ -301,7 +301,7 @@ final class HTTPServerConnection: StreamHandler {
 
     func close() {
         phase = .ending
-        dropBody()
+        discardBody()
         responseStream?.end()
         responseStream = nil
         stream.close()

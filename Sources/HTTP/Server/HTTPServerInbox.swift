@@ -40,8 +40,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, drops the message; if the message would begin a
-    /// stream, also ends this stream. The server may end between `reserveStream` and this call.
+    /// Gives a message to the server's thread. If the server has ended, discards the message; if the message would
+    /// begin a stream, also ends this stream. The server may end between `reserveStream` and this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
@@ -115,7 +115,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Subtracts the bytes of a body that the connection has dropped before any exchange owned them.
+    /// Subtracts the bytes of a body that the connection has discarded before any exchange owned them.
     func subtractBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
     func setConnectionCount(_ count: Int) { state.withLock { $0.connectionCount = count } }

@@ -54,7 +54,7 @@ public struct StoreCall<Bytes> {
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
-        case hold(version: Version, command: Bytes, carriesAlert: Bool)
+        case hold(version: Version, command: Bytes, hasAlert: Bool)
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
         ///

@@ -115,7 +115,7 @@ final class Cluster {
     }
 
     private func connectionAfterAsk(_ nodeIndex: Int, _ fingerprint: UInt64) -> RedisConnection? {
-        guard let connection = connections[nodeIndex], connection.isReady, connection.hasRoomForAskedCall else {
+        guard let connection = connections[nodeIndex], connection.isReady, connection.hasRoomForAskingAndCall else {
             return nil
         }
         askRedirections.remove(fingerprint)
@@ -279,8 +279,8 @@ final class Cluster {
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.hasSlots = true }
         for slot in hashSlotOwners.indices {
-            let owner = map.owners[slot]
-            let nodeIndex = owner == SlotMap.noOwner ? nil : nodeIndices[Int(owner)]
+            let primaryIndex = map.primaryIndicesBySlot[slot]
+            let nodeIndex = primaryIndex == SlotMap.noOwner ? nil : nodeIndices[Int(primaryIndex)]
             hashSlotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.noOwner
         }
         retireNodesWithoutSlots()

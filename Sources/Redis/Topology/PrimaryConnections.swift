@@ -68,7 +68,7 @@ final class PrimaryConnections {
         guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, slots) } }
         let map = try findSlotMap()
         return map.primaries.enumerated()
-            .map { position, location in (location, slots.filter { map.owners[$0] == UInt16(position) }) }
+            .map { position, location in (location, slots.filter { map.primaryIndicesBySlot[$0] == UInt16(position) }) }
     }
 
     func findPrimaries() throws(RedisError) -> [RedisURL.Location] {
@@ -87,9 +87,9 @@ final class PrimaryConnections {
             return try findPrimary(by: sentinels)
         case .cluster:
             let map = try findSlotMap()
-            let owner = map.owners[key.withUnsafeBytes { KeySlot.slot(of: $0) }]
-            guard owner != SlotMap.noOwner else { throw RedisError(.clusterDown) }
-            return map.primaries[Int(owner)]
+            let primaryIndex = map.primaryIndicesBySlot[key.withUnsafeBytes { KeySlot.slot(of: $0) }]
+            guard primaryIndex != SlotMap.noOwner else { throw RedisError(.clusterDown) }
+            return map.primaries[Int(primaryIndex)]
         }
     }
 

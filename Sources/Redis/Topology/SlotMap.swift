@@ -10,7 +10,7 @@ struct SlotMap: Equatable {
     /// Replicas of the primaries. A later look-up may ask them, too, for the server of each slot.
     private(set) var replicas: [RedisURL.Location] = []
     /// For each slot: the index of its server in `primaries`, or `noOwner`.
-    private(set) var owners = [UInt16](repeating: noOwner, count: KeySlot.slotCount)
+    private(set) var primaryIndicesBySlot = [UInt16](repeating: noOwner, count: KeySlot.slotCount)
 
     /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
@@ -37,7 +37,7 @@ struct SlotMap: Equatable {
                 guard primaries.count < Self.primariesMax else { return nil }
                 primaries.append(primary)
             }
-            for slot in Int(firstSlot)...Int(lastSlot) { owners[slot] = primaryIndex }
+            for slot in Int(firstSlot)...Int(lastSlot) { primaryIndicesBySlot[slot] = primaryIndex }
             for replica in parts[3...].compactMap({ Self.location($0, replyingServer) })
             where replicas.count < Self.primariesMax && !replicas.contains(replica) {
                 replicas.append(replica)

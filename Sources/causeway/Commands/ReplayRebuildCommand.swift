@@ -50,7 +50,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     var execute = false
 
     /// An activity is visible for at most 12 hours, so nothing needs an older command.
-    private static let defaultFrom = "12h"
+    private static let fromIfAbsent = "12h"
 
     func validate() throws {
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
@@ -60,7 +60,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard !registrations || !hasRangeOptions else {
             throw ValidationError("--registrations reads no commands: leave out --from, --to, --offsets and --topic")
         }
-        _ = try options.range(defaultFrom: Self.defaultFrom)
+        _ = try options.range(fromIfAbsent: Self.fromIfAbsent)
     }
 
     func run() throws {
@@ -85,7 +85,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             defer { rebuilder = newRebuilder }
             try rebuild(&run, &newRebuilder)
         }
-        run.progress.clear()
+        run.progress.erase()
         let isInterrupted = run.interruption.pendingSignal != nil
         if let failure, !isInterrupted { run.report(failure) }
         // After a failure, print a report only if the rebuild may have changed Redis.
@@ -109,7 +109,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     /// Without `--execute`, this method reads the range before the registrations. It then remembers only the
     /// registrations of activities in the range.
     private func rebuild(_ run: inout ReplayRun, _ rebuilder: inout ReplayRebuilder) throws {
-        let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
+        let range = registrations ? nil : try options.range(fromIfAbsent: Self.fromIfAbsent)
         if let range, !execute {
             try run.read(range)
             rebuilder.rememberRegistrations(run.table.entries.keys)

@@ -39,7 +39,7 @@ extension ActivityReport {
                 HeldCommand(
                     version: $0.version,
                     commandJSON: JSONValue(parsing: $0.command) ?? .null,
-                    carriesAlert: $0.carriesAlert
+                    hasAlert: $0.hasAlert
                 )
             },
             pace: Pace(
@@ -83,7 +83,7 @@ extension DeviceReport {
                         HeldCommand(
                             version: $0.version,
                             commandJSON: JSONValue(parsing: $0.command) ?? .null,
-                            carriesAlert: true
+                            hasAlert: true
                         )
                     }
                 )

@@ -62,7 +62,7 @@ extension ActivityReport {
         let expirationText = heldCommand.expirationMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
         lines.add(
             "waits",
-            "\(heldCommand.event) of \(age)\(heldCommand.carriesAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(expirationText)",
+            "\(heldCommand.event) of \(age)\(heldCommand.hasAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(expirationText)",
             heldCommand.contentState.map { "content-state \(Self.shortened($0.oneLineJSON))" } ?? "",
             heldCommand.alert.map { "alert \(Self.shortened($0.oneLineJSON))" } ?? ""
         )

@@ -77,7 +77,7 @@ struct HeldCommand {
     var version: Version
     /// The command as Redis keeps it, in the form of a record of the commands topic.
     var commandJSON: JSONValue
-    var carriesAlert: Bool
+    var hasAlert: Bool
 
     var event: String { commandJSON["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }

@@ -55,7 +55,7 @@ struct ActivityRebuildCalls {
         holdCall = StoreCall(
             tag: 0,
             subject: subject,
-            operation: .hold(version: version, command: heldRecord, carriesAlert: false)
+            operation: .hold(version: version, command: heldRecord, hasAlert: false)
         )
     }
 

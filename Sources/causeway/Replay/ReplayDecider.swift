@@ -81,7 +81,10 @@ struct ReplayDecider {
         switch activity.verdict(onStart: command.version, nowMilliseconds: redisNowMilliseconds) {
         case .send: return hasToken ? .send : .tokenUnknown
         case .superseded: return .superseded
-        default: return .duplicate
+        case .wait, .noToken, .held, .retry, .duplicate, .ended, .unchanged, .unknown, .registered, .stale,
+            .unregistered, .tokenFound, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired,
+            .full, .departures, .settled:
+            return .duplicate
         }
     }
 
@@ -155,7 +158,9 @@ struct ReplayDecider {
         case .ended: .ended
         case .activityOver: .activityOver
         case .expired: .activityUnknown
-        default: .superseded
+        case .retry, .superseded, .unknown, .registered, .stale, .unregistered, .tokenFound, .alertAwaitsCarrier,
+            .alertAlreadyAccepted, .full, .departures, .settled:
+            .superseded
         }
     }
 }

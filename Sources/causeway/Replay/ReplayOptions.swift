@@ -53,12 +53,12 @@ struct ReplayOptions: ParsableArguments {
 
     /// Reads the range from the options.
     ///
-    /// - Parameter defaultFrom: where reading begins if the user gives neither a time nor offsets; nil: the
+    /// - Parameter fromIfAbsent: where reading begins if the user gives neither a time nor offsets; nil: the
     ///   user must give one of them.
-    func range(defaultFrom: String? = nil) throws -> ReplayRange {
+    func range(fromIfAbsent: String? = nil) throws -> ReplayRange {
         do throws(ReplayRangeError) {
             return try ReplayRange(
-                from: from ?? (offsets.isEmpty ? defaultFrom : nil),
+                from: from ?? (offsets.isEmpty ? fromIfAbsent : nil),
                 to: to,
                 offsets: offsets,
                 nowMilliseconds: Clock.wallMilliseconds

@@ -19,7 +19,7 @@ struct ReplayProgressBar {
         Self.write("\r" + Self.line(label, doneCount, of: totalCount) + "\u{1B}[K")
     }
 
-    mutating func clear() {
+    mutating func erase() {
         guard isDrawn else { return }
         isDrawn = false
         Self.write("\r\u{1B}[K")

@@ -337,7 +337,9 @@ struct ReplayRebuilder {
         case .send, .wait: .statesWritten
         case .noToken: .statesHeld
         case .expired, .activityOver: .statesTooOld
-        default: .statesKnown
+        case .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale, .unregistered,
+            .tokenFound, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .full, .departures, .settled:
+            .statesKnown
         }
     }
 }

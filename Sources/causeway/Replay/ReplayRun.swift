@@ -77,7 +77,7 @@ struct ReplayRun {
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
-        self.progress.clear()
+        self.progress.erase()
     }
 
     /// Reads the registrations topic from its first record on.
@@ -91,7 +91,7 @@ struct ReplayRun {
         }
         defer { reader.close() }
         isInterrupted = try !reader.read(interruption, &progress, body).isEmpty
-        progress.clear()
+        progress.erase()
     }
 
     /// Looks up each activity and audience of `table` in Redis. Passes `body` the decision about its newest state,
@@ -110,7 +110,7 @@ struct ReplayRun {
         var (tally, progress) = (tally, progress)
         isInterrupted = true
         defer {
-            progress.clear()
+            progress.erase()
             (self.tally, self.progress) = (tally, progress)
         }
         do {

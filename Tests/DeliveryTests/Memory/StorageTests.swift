@@ -148,11 +148,11 @@ import Testing
                 #expect(block.base.load(fromByteOffset: count - 1, as: UInt8.self) == mark)
                 arena.free(block)
             }
-            if step % 700 == 0 { arena.releaseFreeChunks() }
+            if step % 700 == 0 { arena.deallocateFreeChunks() }
         }
         for entry in blocksInUse { arena.free(entry.block) }
         #expect(arena.usedBlockBytes == 0)
-        arena.releaseFreeChunks()
+        arena.deallocateFreeChunks()
         #expect(arena.allocatedChunkBytes == 0)
     }
 
@@ -163,7 +163,7 @@ import Testing
         let smallBlocks = (0..<10_000).map { _ in arena.allocate(512) }
         #expect(arena.usedBlockBytes == 10_000 * 512 && arena.allocatedChunkBytes == 5 << 20)
         for block in smallBlocks.dropFirst() { arena.free(block) }
-        arena.releaseFreeChunks()
+        arena.deallocateFreeChunks()
         #expect(arena.usedBlockBytes == 512 && arena.allocatedChunkBytes == 1 << 20, "one block is in use")
         let moreBlocks = (0..<3_000).map { _ in arena.allocate(512) }
         #expect(Set(moreBlocks.map(\.base)).count == 3_000 && !moreBlocks.contains { $0.base == smallBlocks[0].base })

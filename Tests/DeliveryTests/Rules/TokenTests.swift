@@ -242,7 +242,7 @@ import Testing
         core.push()
         core.respond(.tokenDead, status: 410)
         core.acknowledgeAll()
-        guard case .hold(_, let command, carriesAlert: true) = try core.oldestCall.operation else {
+        guard case .hold(_, let command, hasAlert: true) = try core.oldestCall.operation else {
             Issue.record("\(try core.oldestCall)")
             return
         }

@@ -191,10 +191,10 @@ final class Simulation {
     }
 
     private func feedRecords(_ worker: SimulatedWorker) {
-        let takenCountMax = random.number(1...20)
+        let takenRecordsMax = random.number(1...20)
         for partition in worker.positions.keys.sorted() {
             var takenCount = 0
-            while takenCount < takenCountMax, worker.delivery.canReceive, let position = worker.positions[partition],
+            while takenCount < takenRecordsMax, worker.delivery.canReceive, let position = worker.positions[partition],
                 let records = log.records[partition], log.hasRecord(partition, at: position.nextOffset, now: now),
                 worker.delivery.hasRoom(for: position.nextOffset, partition: position.indexInCore)
             {

@@ -59,7 +59,7 @@ struct ActivityPhaseTests {
         #expect(activities.popDueActivity() == activity)
         #expect(activities[activity].phase == .paused)
         activities.enter(.idle, activity)
-        activities.remove(activity)
+        activities.free(activity)
         #expect(activities.count == 0)
     }
 
@@ -95,7 +95,7 @@ struct ActivityPhaseTests {
             var activities = Self.makeActivities()
             let activity = Self.addSample(to: &activities)
             activities.beginCommand(7, of: activity, in: .admitting)
-            activities.remove(activity)
+            activities.free(activity)
         }
     }
 }

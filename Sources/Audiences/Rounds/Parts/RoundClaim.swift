@@ -6,12 +6,12 @@ struct RoundClaim: BitwiseCopyable {
     /// How often in a row the claim was lost. The count begins again after a claim that was held for longer than
     /// `lossCountResetAfterMilliseconds`. It is at most 7, because the pause before a claim then grows no further.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited for members after the reply to a claim, because the store may lack some
-    /// (``Audiences/mayHaveLostMembers(_:_:)``). At `memberWaitsMax` the round waits no more: such a wait may have a
-    /// false reason, because each failed attempt to connect counts as a loss. After a wait of
-    /// ``Audiences/membersWaitMillisecondsMax``, the count is set to `memberWaitsMax`.
+    /// How many times the round has waited after a claim, because the store may lack members
+    /// (``Audiences/mayHaveLostMembers(_:_:)``). At `memberWaitsMax` the round waits no more: the
+    /// suspicion may be wrong, because each failed attempt to connect counts as a loss.
     ///
-    /// A wait after the reply to a checkpoint is not counted: there the store itself says that it has lost the round.
+    /// A wait that has lasted ``Audiences/membersWaitMillisecondsMax`` sets the count to `memberWaitsMax`. A wait after
+    /// a checkpoint does not count, because then the store itself has said that it lost the round.
     var memberWaitCount: UInt8 = 0
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.

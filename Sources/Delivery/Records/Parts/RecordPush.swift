@@ -3,8 +3,8 @@ import LiveActivity
 /// The push of a command to an activity, and APNs' response. A field's comment says if the field has no meaning at
 /// first.
 struct RecordPush: BitwiseCopyable {
-    /// What Redis has allowed; nil until the admission.
-    var allowance: PushAllowance?
+    /// The priority of the push, as Redis decided it; nil until the admission.
+    var priorityDecision: PriorityDecision?
     /// How often a push of the command was attempted, over all readings of the command.
     var attemptCount: UInt8 = 0
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
@@ -23,8 +23,8 @@ struct RecordPush: BitwiseCopyable {
     var tokenRetirementRule = TokenRetirementRule.none
 }
 
-/// What Redis' reply to the admission allowed for a push.
-struct PushAllowance: BitwiseCopyable {
+/// What the admission decided about a push: its priority, and what is left of the budget after the push.
+struct PriorityDecision: BitwiseCopyable {
     /// How many more pushes of priority 10 the budget allows after this push; nil: the budget was not used.
     var budgetLeft: Int32?
     /// The priority with which the push is sent: 5 or 10.

@@ -14,12 +14,12 @@ struct RecordStart: BitwiseCopyable {
     var draw = StartDraw.none
 }
 
-/// A start's draw on its device's budget. The number identifies the draw.
+/// A start's draw on its device's budget. A refund names the draw by its identifier.
 enum StartDraw: BitwiseCopyable {
     case none
     /// The budget was empty, and the start waits until it may draw.
     case awaitingBudget
-    case drawn(Int64)
+    case drawn(identifier: Int64)
     /// The draw was given back to the budget, or the call that gives it back is under way.
-    case refunded(Int64)
+    case refunded(identifier: Int64)
 }
