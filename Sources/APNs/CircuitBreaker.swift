@@ -85,7 +85,7 @@ enum CircuitBreakerSample {
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .responded ? .succeeded : .inconclusive
         // Neither disposition shows a fault of APNs. The push can be sent again on another connection.
-        case .retryNow, .refreshProviderToken: self = .inconclusive
+        case .retrySoon, .refreshProviderToken: self = .inconclusive
         }
     }
 }

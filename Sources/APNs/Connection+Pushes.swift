@@ -129,16 +129,16 @@ extension Connection {
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
-                !ProviderTokenTimes.permitsChange(pinnedAtSeconds: tokenPinnedAtSeconds, nowSeconds: seconds)
+                !ProviderTokenTimes.permitsChange(keptSinceSeconds: tokenKeptSinceSeconds, nowSeconds: seconds)
             {
                 return false
             }
             providerToken = nextToken
-            tokenPinnedAtSeconds = seconds
+            tokenKeptSinceSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
-            pinnedAtSeconds: tokenPinnedAtSeconds,
+            keptSinceSeconds: tokenKeptSinceSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
         // If there was no newer token, `checkAtSeconds` is in the past. Without a minimum wait, every push would then

@@ -83,7 +83,7 @@ final class Connection {
     /// and after the trial has ended.
     var trialToken: ProviderToken?
     /// When the connection began to use `providerToken`, UNIX seconds.
-    var tokenPinnedAtSeconds: Int64 = 0
+    var tokenKeptSinceSeconds: Int64 = 0
     /// When the connection next asks for a newer token, UNIX milliseconds.
     var newerTokenCheckAtWallMilliseconds: Int64 = 0
 

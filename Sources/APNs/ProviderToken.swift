@@ -43,39 +43,42 @@ public final class ProviderToken: @unchecked Sendable {
 /// may be used for at most 60 minutes. A connection may change its token at most once in 20 minutes; if it changes the
 /// token more often, APNs responds with TooManyProviderTokenUpdates.
 ///
-/// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
-///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.
+/// - A connection keeps a token for at least 20 minutes. Tokens are renewed at 35 minutes, so a connection can keep
+///   each token for 20 minutes before the token is 55 minutes old.
 /// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use the last
 ///   token until it is 55 minutes old, because a new token from each process would break Apple's limit for the team. At
 ///   that age, a connection that has kept the token for less than 20 minutes may not change it. So the pool replaces
 ///   this connection.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
-    /// the old token for ``pinSecondsMin``.
+    /// the old token for ``keptSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that has this age. If a connection pins a token just before the renewal, the token
+    /// No connection uses a token that has this age. If a connection takes a token just before the renewal, the token
     /// reaches exactly this age at the end of the connection's 20 minutes.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
-    public static let pinSecondsMin: Int64 = 20 * 60
+    public static let keptSecondsMin: Int64 = 20 * 60
 
     /// If a connection asked for a newer token and got none, it waits for this time before it asks again. Otherwise
     /// each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token: when it has kept its token for ``pinSecondsMin`` and the
+    /// Returns when a connection must look for a newer token: when it has kept its token for ``keptSecondsMin`` and the
     /// token has reached ``renewalAgeSeconds``, but at the latest when the token reaches ``ageSecondsMax``. For
     /// example, a connection that began to use a token at the age of 5, 30 or 40 minutes looks at the age of 35, 50 or
     /// 55 minutes.
-    static func newerTokenCheckAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
-        min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
+    static func newerTokenCheckAtSeconds(keptSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
+        min(
+            max(keptSinceSeconds + keptSecondsMin, issuedAtSeconds + renewalAgeSeconds),
+            issuedAtSeconds + ageSecondsMax
+        )
     }
 
-    /// Whether a connection may change its token: it has kept the token for ``pinSecondsMin``.
+    /// Whether a connection may change its token: it has kept the token for ``keptSecondsMin``.
     ///
-    /// - Parameter pinnedAtSeconds: when the connection began to use the token, UNIX seconds.
-    static func permitsChange(pinnedAtSeconds: Int64, nowSeconds: Int64) -> Bool {
-        nowSeconds - pinnedAtSeconds >= pinSecondsMin
+    /// - Parameter keptSinceSeconds: when the connection began to use the token, UNIX seconds.
+    static func permitsChange(keptSinceSeconds: Int64, nowSeconds: Int64) -> Bool {
+        nowSeconds - keptSinceSeconds >= keptSecondsMin
     }
 }
 

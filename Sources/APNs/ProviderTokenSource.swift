@@ -109,7 +109,7 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             guard state.newestToken === token else { return }
             let ageSeconds = token.ageSeconds(at: unixSeconds)
-            if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.pinSecondsMin {
+            if ageSeconds < 0 || ageSeconds >= ProviderTokenTimes.keptSecondsMin {
                 state.newestToken = nil
                 state.refusedIssuedAtSeconds = token.issuedAtSeconds
             }

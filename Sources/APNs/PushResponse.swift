@@ -44,7 +44,7 @@ public struct PushResponse: ~Copyable {
         switch disposition {
         case .accepted, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone: true
         case .rejected: status / 100 == 4 && status != 403 && status != 429
-        case .retryNow, .retryLater, .throttled, .refreshProviderToken, .providerRefused, .ambiguous: false
+        case .retrySoon, .retryLater, .throttled, .refreshProviderToken, .providerRefused, .ambiguous: false
         }
     }
 }

@@ -2,9 +2,9 @@
 public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs accepted the push (2xx). The phone may still not show it.
     case accepted
-    /// APNs did not process the push, or asks for another connection. Send the push again at once, on another
-    /// connection.
-    case retryNow
+    /// APNs did not process the push, or asks for another connection. Send the push again on another connection, after
+    /// a short back-off or at once.
+    case retrySoon
     /// APNs cannot take the push now (5xx other than Shutdown, or TooManyProviderTokenUpdates). Later, send the state
     /// that is then the newest.
     case retryLater
@@ -36,7 +36,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// Whether the same request may succeed later without a change by an operator.
     public var retryHelps: Bool {
         switch self {
-        case .retryNow, .retryLater, .throttled, .refreshProviderToken, .ambiguous: true
+        case .retrySoon, .retryLater, .throttled, .refreshProviderToken, .ambiguous: true
         case .accepted, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: false
         }
     }
@@ -48,7 +48,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     public init(kind: PushResponse.Kind, status: UInt16, reason: Reason) {
         switch kind {
         case .malformed: self = .rejected
-        case .notProcessed: self = .retryNow
+        case .notProcessed: self = .retrySoon
         case .ambiguous: self = .ambiguous
         case .responded:
             if status / 100 == 2 {
@@ -66,7 +66,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     var forBroadcast: ResponseDisposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected
-        case .accepted, .retryNow, .retryLater, .throttled, .refreshProviderToken, .providerRefused, .channelGone,
+        case .accepted, .retrySoon, .retryLater, .throttled, .refreshProviderToken, .providerRefused, .channelGone,
             .rejected, .ambiguous:
             self
         }
@@ -86,7 +86,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .channelNotRegistered, .badChannelId:
             self = .channelGone
         case .idleTimeout, .shutdown:
-            self = .retryNow
+            self = .retrySoon
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             self = .refreshProviderToken
         case .tooManyRequests:

@@ -17,7 +17,7 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If ``CallByte15Bits/alertVersionFollows`` is set, the call ends with the version of a command with an alert (13
+/// If ``CallByte15Bits/alertFollows`` is set, the call ends with the version of a command with an alert (13
 /// bytes). An update or an end carries the alert of this older command. A settlement reports that APNs accepted this
 /// command's alert.
 ///
@@ -115,7 +115,7 @@ struct CallBatch: ~Copyable {
         let isRepeatedKey = keys.append(key)
         let followBits =
             (retirement == nil ? 0 : CallByte15Bits.tokenFollows)
-            | (alert == nil ? 0 : CallByte15Bits.alertVersionFollows)
+            | (alert == nil ? 0 : CallByte15Bits.alertFollows)
         let repeatBit = isRepeatedKey ? CallByte15Bits.keyRepeats : 0
         let byte15 = code.rawValue | CallByte15Bits.isSettlement | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
@@ -203,7 +203,7 @@ enum CallByte15Bits {
     /// The call is a settlement, and the lower bits are a ``SettlementCode``.
     static let isSettlement: UInt8 = 32
     /// The last 13 bytes of the call are the version of a command with an alert.
-    static let alertVersionFollows: UInt8 = 64
+    static let alertFollows: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
     static let keyRepeats: UInt8 = 128
 
@@ -211,7 +211,7 @@ enum CallByte15Bits {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.mayReplaceHeldAlert ? mayReplaceHeldAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
-            | (admission.carriedAlertVersion == nil ? 0 : alertVersionFollows)
+            | (admission.carriedAlertVersion == nil ? 0 : alertFollows)
     }
 }
 

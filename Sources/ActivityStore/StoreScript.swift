@@ -86,7 +86,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // The byte of the token's form and its flags: the form is the byte modulo the lowest flag.
         ("FORM_MODULUS", Int64(StoredActivity.Flag.frequentUpdatesBit)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.retiredTokenBit)),
-        ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenBytes)),
+        ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenDigestBytes)),
         // Phases of the newest version. The scripts compare them by the order of their letters: `admit.lua` has the
         // rules.
         ("NO_VERSION", letter("n")), ("WAITING", letter("w")), ("SENDING", letter("a")), ("START_SENDING", letter("b")),
@@ -158,7 +158,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("IS_END", Int64(CallByte15Bits.isEnd)),
         ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollows)),
         ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlement)),
-        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertVersionFollows)),
+        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertFollows)),
         // A call in a batch of registrations.
         ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdates)),
         ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdates)),

@@ -56,7 +56,7 @@ extension WorkerConfiguration.Kafka {
         get throws(KafkaError) {
             try [
                 ("bootstrap.servers", bootstrapServers), ("group.id", groupId), ("statistics.interval.ms", "2000"),
-            ] + sharedProperties() + Self.pairs(consumer)
+            ] + sharedProperties() + Self.namesAndValues(of: consumer)
         }
     }
 
@@ -69,17 +69,17 @@ extension WorkerConfiguration.Kafka {
     package var producerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
             try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + sharedProperties()
-                + Self.pairs(producer)
+                + Self.namesAndValues(of: producer)
         }
     }
 
     private func sharedProperties() throws(KafkaError) -> [(name: String, value: String)] {
-        var all = Self.pairs(properties)
+        var all = Self.namesAndValues(of: properties)
         for file in propertyFiles { all.append((file.name, try file.value())) }
         return all
     }
 
-    private static func pairs(_ properties: [KafkaProperty]) -> [(name: String, value: String)] {
+    private static func namesAndValues(of properties: [KafkaProperty]) -> [(name: String, value: String)] {
         properties.map { ($0.name, $0.value) }
     }
 }

@@ -66,8 +66,8 @@ public struct Delivery: ~Copyable {
     var deferrals: OutgoingRecordQueue<OutgoingRecord>
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
-    /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
-    /// `areMembersComplete` is true. They have a queue of their own, so that newer commands do not wait behind them.
+    /// Reread commands to audiences (`isReread`). The core of audiences takes them only while `areMembersComplete` is
+    /// true. They have a queue of their own, so that newer commands do not wait behind them.
     var rereadHandovers: IndexQueue<RecordIndex>
     /// False while Redis may lack members of audiences after a loss of data; the commands in `rereadHandovers` then
     /// wait. The shell sets it to true when the members are registered again, or when the wait for them reaches its
@@ -206,7 +206,7 @@ public struct AppCounters: Sendable, Equatable {
 /// Counters of the core for tests and benchmarks. They only grow, except `pushCount`: it falls when no stream
 /// takes a push. A counter that a metric exports belongs in ``AppCounters``.
 public struct DeliveryCounters: Sendable {
-    /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
+    /// Records that this owner of the partition read and skipped, because an earlier owner had settled them (R10).
     public var skippedRecordCount: UInt64 = 0
     /// The sum of ``AppCounters/coalescedCommandCount`` over all apps.
     public var coalescedCommandCount: UInt64 = 0

@@ -85,7 +85,7 @@ extension Command {
     /// A command whose fields have not been read yet.
     static let blank = Command(
         event: .update,
-        version: Version(timestamp: 0, sequence: 0),
+        version: Version.zero,
         app: .absent,
         activity: .absent,
         audience: .absent,
@@ -108,7 +108,7 @@ extension Command {
         expirationSeconds: -1,
         staleDateSeconds: -1,
         dismissalDateSeconds: -1,
-        alertVersion: Version(timestamp: 0, sequence: 0),
+        alertVersion: Version.zero,
         bodyByteCount: 0
     )
 

@@ -102,7 +102,7 @@ private struct RegistrationFields {
 
     /// Reads the version that the app already displays: a timestamp, or an object with a timestamp and a sequence.
     private static func readShownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
-        var version = Version(timestamp: 0, sequence: 0)
+        var version = Version.zero
         guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {
             let (value, next) = try text.readInteger(start, from: Limits.timestampMin, to: Limits.timestampMax, .shows)
             version.timestamp = value

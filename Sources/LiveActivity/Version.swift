@@ -13,6 +13,11 @@ public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
         self.sequence = sequence
     }
 
+    /// Lower than the version of any command, because a command's timestamp is at least ``Limits/timestampMin``. Where
+    /// versions are only compared, `zero` means that there is no version.
+    @inlinable
+    public static var zero: Version { Version(timestamp: 0, sequence: 0) }
+
     @inlinable
     public static func < (left: Version, right: Version) -> Bool {
         left.timestamp == right.timestamp ? left.sequence < right.sequence : left.timestamp < right.timestamp

@@ -53,14 +53,14 @@ extension SharedHashes {
     ///   - rank: how many entries to skip, beginning with the one that has been due for the longest time.
     ///   - entriesMax: the maximum number of entries to return.
     public func readDueEntries(_ key: [UInt8], from rank: Int, entriesMax: Int) throws(RedisError) -> DueEntries {
-        let (now, entryCount, pairs) = try callTimetableScript(
+        let (now, entryCount, flatPairs) = try callTimetableScript(
             Self.dueEntriesScript,
             key,
             [rank, entriesMax].map { Array(String($0).utf8) }
         )
         var dueEntries = DueEntries(nowMilliseconds: now, timetableEntryCount: Int(clamping: entryCount), entries: [])
-        for index in stride(from: pairs.startIndex, to: pairs.endIndex, by: 2) {
-            guard case .string(let name) = pairs[index], case .integer(let due) = pairs[index + 1] else {
+        for index in stride(from: flatPairs.startIndex, to: flatPairs.endIndex, by: 2) {
+            guard case .string(let name) = flatPairs[index], case .integer(let due) = flatPairs[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
             dueEntries.entries.append(DueEntries.Entry(name, dueMilliseconds: due))
@@ -83,14 +83,14 @@ extension SharedHashes {
         ageMillisecondsMax: Int64
     ) throws(RedisError) -> ClaimedEntries {
         let limitArguments = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
-        let (now, entryCount, pairs) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
+        let (now, entryCount, flatPairs) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
         var claimedEntries = ClaimedEntries(
             nowMilliseconds: now,
             timetableEntryCount: Int(clamping: entryCount),
             claims: []
         )
-        for index in stride(from: pairs.startIndex, to: pairs.endIndex, by: 2) {
-            guard case .string(let name) = pairs[index], case .string(let text) = pairs[index + 1] else {
+        for index in stride(from: flatPairs.startIndex, to: flatPairs.endIndex, by: 2) {
+            guard case .string(let name) = flatPairs[index], case .string(let text) = flatPairs[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
             claimedEntries.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
@@ -98,13 +98,13 @@ extension SharedHashes {
         return claimedEntries
     }
 
-    /// Calls a script that returns the server's time, the number of entries in the timetable, and pairs of a
-    /// name and its value.
+    /// Calls a script that returns the server's time, the number of entries in the timetable, and a flat list
+    /// of pairs: a name, its value, the next name, its value.
     private func callTimetableScript(
         _ script: String,
         _ key: [UInt8],
         _ arguments: [[UInt8]]
-    ) throws(RedisError) -> (nowMilliseconds: Int64, entryCount: Int64, pairs: ArraySlice<RedisValue>) {
+    ) throws(RedisError) -> (nowMilliseconds: Int64, entryCount: Int64, flatPairs: ArraySlice<RedisValue>) {
         guard let parts = try callScript(script, key, arguments).elements, parts.count >= 2,
             parts.count.isMultiple(of: 2),
             case .integer(let now) = parts[0], case .integer(let entryCount) = parts[1]

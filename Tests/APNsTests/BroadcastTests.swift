@@ -29,7 +29,7 @@ import Testing
         (429, "TooManyRequests", .throttled),
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
-        (503, "Shutdown", .retryNow),
+        (503, "Shutdown", .retrySoon),
         // Refusals that concern device tokens say nothing about the channel. So the channel stays, and only the
         // broadcast is rejected.
         (410, "Unregistered", .rejected), (400, "BadDeviceToken", .rejected),

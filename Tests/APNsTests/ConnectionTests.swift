@@ -29,7 +29,7 @@ import Testing
         for tag in 50..<100 {
             let response = try fixture.recorder.onlyResponse(to: UInt64(tag))
             #expect(response.kind == .notProcessed)
-            #expect(response.disposition == .retryNow)
+            #expect(response.disposition == .retrySoon)
         }
         // A new connection takes the next push while the old one still gets responses.
         fixture.server.respond = { _ in .accepted }

@@ -209,7 +209,7 @@ import Testing
         connection.trialToken = oldToken
         connection.providerToken = oldToken
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
-        connection.tokenPinnedAtSeconds = beganAtSeconds
+        connection.tokenKeptSinceSeconds = beganAtSeconds
         connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
         let oldAuthorization = "bearer " + oldToken.text
         fixture.server.respond = {

@@ -35,12 +35,12 @@ import Testing
         #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 
-    /// A connection pins a token: it uses only this token until it checks whether there is a newer one. The test tries
-    /// every age of a token before its renewal. The check comes at least 20 minutes after the pinning, when the token
-    /// is 35 to 55 minutes old.
-    @Test func `Pinning a token keeps Apple's rules`() {
+    /// A connection keeps a token: it uses only this token until it checks whether there is a newer one. The test tries
+    /// every age of a token before its renewal. The check comes at least 20 minutes after the connection took the
+    /// token, when the token is 35 to 55 minutes old.
+    @Test func `The time until a connection changes its token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalAgeSeconds, by: 1) {
-            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
+            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(keptSinceSeconds: age, issuedAtSeconds: 0)
             #expect(checkAtSeconds - age >= 20 * 60)
             #expect(checkAtSeconds >= 35 * 60)
             #expect(checkAtSeconds <= 55 * 60)
@@ -58,14 +58,14 @@ import Testing
         fixture.warmUp()
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
-        // The connection pins the token in the second in which the token is signed.
-        let pinnedAtSeconds = connection.tokenPinnedAtSeconds
-        #expect(beganAtSeconds <= pinnedAtSeconds && pinnedAtSeconds <= seconds)
-        #expect(connection.newerTokenCheckAtWallMilliseconds == (pinnedAtSeconds + 35 * 60) * 1_000)
-        // Simulates a token that is due for renewal and was pinned long ago.
+        // The connection takes the token in the second in which the token is signed.
+        let keptSinceSeconds = connection.tokenKeptSinceSeconds
+        #expect(beganAtSeconds <= keptSinceSeconds && keptSinceSeconds <= seconds)
+        #expect(connection.newerTokenCheckAtWallMilliseconds == (keptSinceSeconds + 35 * 60) * 1_000)
+        // Simulates a token that is due for renewal, and that the connection has kept for long.
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.providerToken = oldToken
-        connection.tokenPinnedAtSeconds = seconds - 20 * 60
+        connection.tokenKeptSinceSeconds = seconds - 20 * 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         #expect(fixture.submit(1))
         connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
@@ -75,7 +75,7 @@ import Testing
         #expect(connection.providerToken !== oldToken)
     }
 
-    /// A connection pinned a token less than 20 minutes ago, and the token is now too old to use. APNs allows the
+    /// A connection took a token less than 20 minutes ago, and the token is now too old to use. APNs allows the
     /// connection no second token so soon, so the pool replaces the connection.
     @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
@@ -89,7 +89,7 @@ import Testing
         let seconds = fixture.loop.wallMilliseconds / 1_000
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
         connection.providerToken = oldToken
-        connection.tokenPinnedAtSeconds = seconds - 20 * 60 + 60
+        connection.tokenKeptSinceSeconds = seconds - 20 * 60 + 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         tokensByConnection.removeAll()
         #expect(fixture.submit(1))
@@ -106,16 +106,16 @@ import Testing
         #expect(Set(tokensByConnection.values.joined()).count == 2)
     }
 
-    /// A connection pins a token that is already due for renewal. The check for a newer token comes at the latest when
-    /// the token is 55 minutes old. The connection may change its token only 20 minutes after the pinning.
-    @Test func `Pinning a token late keeps Apple's rules`() {
+    /// A connection takes a token that is already due for renewal. The check for a newer token comes at the latest when
+    /// the token is 55 minutes old. The connection may change its token only after 20 minutes.
+    @Test func `A connection that takes a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalAgeSeconds, to: ProviderTokenTimes.ageSecondsMax, by: 1) {
-            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(pinnedAtSeconds: age, issuedAtSeconds: 0)
+            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(keptSinceSeconds: age, issuedAtSeconds: 0)
             #expect(checkAtSeconds <= 55 * 60)
             #expect(
-                ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
+                ProviderTokenTimes.permitsChange(keptSinceSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
             )
-            #expect(ProviderTokenTimes.permitsChange(pinnedAtSeconds: age, nowSeconds: age + 20 * 60))
+            #expect(ProviderTokenTimes.permitsChange(keptSinceSeconds: age, nowSeconds: age + 20 * 60))
         }
     }
 

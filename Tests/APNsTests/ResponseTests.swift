@@ -11,7 +11,7 @@ import Testing
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
         (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
-        (400, "DuplicateHeaders", .rejected), (400, "IdleTimeout", .retryNow), (400, "InvalidPushType", .rejected),
+        (400, "DuplicateHeaders", .rejected), (400, "IdleTimeout", .retrySoon), (400, "InvalidPushType", .rejected),
         (400, "MissingDeviceToken", .rejected), (400, "MissingTopic", .rejected), (400, "PayloadEmpty", .rejected),
         (400, "TopicDisallowed", .rejected), (403, "BadCertificate", .providerRefused),
         (403, "BadCertificateEnvironment", .providerRefused), (403, "ExpiredProviderToken", .refreshProviderToken),
@@ -21,7 +21,7 @@ import Testing
         (405, "MethodNotAllowed", .rejected), (410, "ExpiredToken", .tokenDead), (410, "Unregistered", .tokenDead),
         (413, "PayloadTooLarge", .rejected), (429, "TooManyProviderTokenUpdates", .retryLater),
         (429, "TooManyRequests", .throttled), (500, "InternalServerError", .retryLater),
-        (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retryNow),
+        (503, "ServiceUnavailable", .retryLater), (503, "Shutdown", .retrySoon),
     ]
 
     @Test func `Every reason of the table is recognized over the network`() throws {
@@ -69,7 +69,7 @@ import Testing
                     let disposition = ResponseDisposition(kind: kind, status: status, reason: reason)
                     switch kind {
                     case .malformed: #expect(disposition == .rejected)
-                    case .notProcessed: #expect(disposition == .retryNow)
+                    case .notProcessed: #expect(disposition == .retrySoon)
                     case .ambiguous: #expect(disposition == .ambiguous)
                     case .responded:
                         let isAccepted = disposition == .accepted

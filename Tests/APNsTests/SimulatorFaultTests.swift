@@ -263,7 +263,7 @@ import Testing
             }
             guard let last = responses.last else { continue }
             for response in responses.dropLast()
-            where ![.retryNow, .retryLater, .throttled].contains(response.disposition) {
+            where ![.retrySoon, .retryLater, .throttled].contains(response.disposition) {
                 faults.append("\(tag): \(response.disposition) is not the last response")
             }
             if last.disposition == .accepted, appliedCount != 1 {

@@ -219,7 +219,7 @@ struct SentPushes: Sendable {
         func run() throws {
             recorder.onResponse = { [unowned self] response in
                 switch response.disposition {
-                case .retryNow, .retryLater, .throttled, .refreshProviderToken:
+                case .retrySoon, .retryLater, .throttled, .refreshProviderToken:
                     waitingPushes.append((response.tag, response.connectionNumber))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:

@@ -48,7 +48,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         takePart("a", 2 + 8 * unreadBytes.prefix(2).reduce(0) { $0 + Int($1) })
     }
     if flags & StoredActivity.Flag.retiredTokenBit != 0 {
-        takePart("d", StoredActivity.retiredTokenBytes)
+        takePart("d", StoredActivity.retiredTokenDigestBytes)
         // The model has no fingerprint of the dead token. So this part only says that a token died. Which token died is
         // tested by replies that depend on it.
         parts["d"] = [1]

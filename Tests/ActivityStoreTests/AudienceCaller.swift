@@ -93,8 +93,8 @@ final class AudienceCaller: AudienceStoreHandler {
         var members: [[UInt8]: [UInt8]] = [:]
         for (index, bound) in bounds.enumerated() {
             let page = try perform(.page(segment: segment, lowerBound: bound), audience: audience).bytes ?? []
-            let (nextBound, pageMembers) = try AudienceScene.members(ofPage: page)
-            #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
+            let (nextLowerBound, pageMembers) = try AudienceScene.members(ofPage: page)
+            #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             members.merge(pageMembers) { first, _ in
                 Issue.record("a member on two pages")
                 return first

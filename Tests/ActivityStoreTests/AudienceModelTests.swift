@@ -37,8 +37,8 @@ import Testing
         for (index, bound) in bounds.enumerated() {
             let page = model.perform(AudienceScene.call(.page(segment: 0, lowerBound: bound))).bytes ?? []
             #expect(page.count <= PageLimits.bytesBeforeArranging)
-            let (nextBound, members) = try AudienceScene.members(ofPage: page)
-            #expect(nextBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
+            let (nextLowerBound, members) = try AudienceScene.members(ofPage: page)
+            #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             foundMembers.merge(members) { first, _ in
                 Issue.record("a member on two pages")
                 return first
@@ -182,7 +182,7 @@ struct AudienceScene {
     }
 
     /// Returns the lower bound of the next page, and the tokens by the members' ids.
-    static func members(ofPage bytes: [UInt8]) throws -> (nextBound: UInt32?, members: [[UInt8]: [UInt8]]) {
+    static func members(ofPage bytes: [UInt8]) throws -> (nextLowerBound: UInt32?, members: [[UInt8]: [UInt8]]) {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
         var memory = [UInt8](repeating: 0, count: 256)
@@ -198,7 +198,7 @@ struct AudienceScene {
                 let tokenDigits = memory.withUnsafeMutableBytes { member.writeToken(to: $0) }
                 members[identifier] = Array(memory[..<tokenDigits])
             }
-            return (page.nextBound, members)
+            return (page.nextLowerBound, members)
         }
     }
 }

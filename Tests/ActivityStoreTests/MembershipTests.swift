@@ -178,7 +178,7 @@ import Testing
     @Test func `An activity whose token an audience's push found dead leaves its audiences`() throws {
         let comparison = try ScriptComparison()
         comparison.perform(makeRegistration(in: encodeAudiences(1, 2)))
-        let noVersion = Version(timestamp: 0, sequence: 0)
+        let noVersion = Version.zero
         #expect(comparison.perform(.retire(version: noVersion, makeRetirement("bb"))).departures == nil)
         let retireReply = comparison.perform(.retire(version: noVersion, makeRetirement("aa")))
         #expect(retireReply.hasRetiredToken && retireReply.departures == encodeDepartures(1, 2, at: 101))

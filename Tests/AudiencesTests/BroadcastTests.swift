@@ -202,7 +202,7 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try makeChannel())
         harness.performPendingWork()
-        for disposition in [PushResult.Disposition.retryLater, .retryNow, .ambiguous, .retryLater] {
+        for disposition in [PushResult.Disposition.retryLater, .retrySoon, .ambiguous, .retryLater] {
             #expect(harness.send().map(\.content) == [1])
             harness.respondToPushes(disposition)
             harness.advanceClock(milliseconds: 60_000)

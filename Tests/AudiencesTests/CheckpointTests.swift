@@ -58,7 +58,7 @@ import Testing
     @Test func `A checkpoint that does not fit is not written`() {
         var checkpoint = Checkpoint(
             completedPosition: 3 << 40,
-            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+            newestSettledVersion: Version.zero
         )
         checkpoint.entries = (0..<200).map { makeEntry($0, start: 0) }
         #expect(checkpoint.encode() == nil)

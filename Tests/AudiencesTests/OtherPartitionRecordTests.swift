@@ -165,7 +165,7 @@ import Testing
         let positionsPerLap = UInt64(1) << 40
         var checkpoint = Checkpoint(
             completedPosition: positionsPerLap / 2,
-            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+            newestSettledVersion: Version.zero
         )
         checkpoint.entries = [
             Checkpoint.Entry(version: Version(timestamp: RoundHarness.startSeconds + 1, sequence: 0), startPosition: 0),

@@ -103,7 +103,7 @@ import Testing
         let positionsPerLap = UInt64(1) << 40
         var checkpoint = Checkpoint(
             completedPosition: 2 * positionsPerLap,
-            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+            newestSettledVersion: Version.zero
         )
         checkpoint.entries = [
             Checkpoint.Entry(

@@ -106,7 +106,7 @@ import Testing
         counts[.delivered] = 4
         var checkpoint = Checkpoint(
             completedPosition: 2 * positionsPerLap,
-            newestSettledVersion: Version(timestamp: 0, sequence: 0)
+            newestSettledVersion: Version.zero
         )
         checkpoint.entries = [1, 2]
             .map { number in

@@ -16,7 +16,7 @@ struct ChannelTests {
 
     /// Returns the channels that APNs has now, each with its number of broadcasts.
     private func readChannels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
-        let control = ControlClient(port: run.deployment.simulator.controlPort)
+        let control = LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
         let body = try control.successfulResponseBody("GET", "/channels?app=com.example.ride")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
@@ -26,7 +26,7 @@ struct ChannelTests {
 
     /// Returns the section of /statusz that shows channels.
     private func readChannelStatus(_ run: ExampleRun) throws -> [JSONObject] {
-        let body = try ControlClient(port: run.deployment.httpPort, serverName: "the worker")
+        let body = try LoopbackHTTPClient(port: run.deployment.httpPort, serverName: "the worker")
             .successfulResponseBody("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
@@ -75,7 +75,7 @@ struct ChannelTests {
             #expect(ownResult["channel"] as? String == firstChannel && ownResult["environment"] as? String == "sandbox")
             #expect(ownResult["audience"] == nil && run.results.byCommand["own"]?.count == 1)
 
-            let control = ControlClient(port: run.deployment.simulator.controlPort)
+            let control = LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
             let deletionBody = Array(#"{"app":"com.example.ride","channel":"\#(firstChannel)"}"#.utf8)
             _ = try control.successfulResponseBody("POST", "/channels/delete", body: deletionBody)
             number += 1

@@ -48,7 +48,7 @@ final class ExampleRun {
                 .replacingRequired("\nredis:\n", with: "\nredis:\n  responseTimeoutMilliseconds: 60000\n")
             try TextFile.write(configure(debugConfiguration, deployment), to: deployment.path("causeway.yaml"))
             try deployment.startWorker()
-            phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
+            phones = SimulatedPhones(client: LoopbackHTTPClient(port: deployment.simulator.controlPort))
             commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         } catch {
             deployment.stop()

@@ -17,7 +17,7 @@ struct MetricsTests {
             defer { run.close() }
             let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
             var feed = SeasonFeed(matches: matches, followerCount: 20, durationMilliseconds: 4_000)
-            let phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
+            let phones = SimulatedPhones(client: LoopbackHTTPClient(port: run.deployment.simulator.controlPort))
             let commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
             defer { commandProducer.close() }
             let reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
@@ -110,7 +110,7 @@ struct MetricsTests {
     }
 
     private func simulatorStatistics(of run: ExampleRun) throws -> JSONObject {
-        let client = ControlClient(port: run.deployment.simulator.controlPort)
+        let client = LoopbackHTTPClient(port: run.deployment.simulator.controlPort)
         let response = try JSONSerialization.jsonObject(with: Data(try client.successfulResponseBody("GET", "/stats")))
         return try #require(response as? JSONObject)
     }

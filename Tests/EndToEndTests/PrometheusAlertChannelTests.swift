@@ -11,7 +11,7 @@ struct PrometheusAlertChannelTests {
     @Test func `An app with almost all the channels that Apple allows causes an alert`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in
-                let control = ControlClient(port: deployment.simulator.controlPort)
+                let control = LoopbackHTTPClient(port: deployment.simulator.controlPort)
                 let channel = Array(#"{"app":"com.example.ride"}"#.utf8)
                 for _ in 0...8_000 { _ = try control.successfulResponseBody("POST", "/channels", body: channel) }
                 return try ExampleRun.withChannels("ride-*", of: "com.example.ride")(text, deployment)

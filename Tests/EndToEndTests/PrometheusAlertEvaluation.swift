@@ -41,12 +41,12 @@ extension PrometheusAlertHistory {
 
 extension ExampleRun {
     func setFaults(json: String) throws {
-        _ = try ControlClient(port: deployment.simulator.controlPort)
+        _ = try LoopbackHTTPClient(port: deployment.simulator.controlPort)
             .successfulResponseBody("PUT", "/faults", body: Array(json.utf8))
     }
 
     func clearFaults() throws {
-        _ = try ControlClient(port: deployment.simulator.controlPort).successfulResponseBody("DELETE", "/faults")
+        _ = try LoopbackHTTPClient(port: deployment.simulator.controlPort).successfulResponseBody("DELETE", "/faults")
     }
 
     /// Stops a process of the deployment and does not start it again.

@@ -146,7 +146,7 @@ private final class MatchPlayback {
         )
         let matches = Array(try SeasonFiles(directory: season.directory.path).season.matches.prefix(1))
         feed = SeasonFeed(matches: matches, followerCount: followerCount, durationMilliseconds: 1)
-        phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
+        phones = SimulatedPhones(client: LoopbackHTTPClient(port: run.deployment.simulator.controlPort))
         commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
         try phones.createPhones(for: feed)

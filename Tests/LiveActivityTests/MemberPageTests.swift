@@ -87,7 +87,7 @@ struct MemberPageTests {
             entries.append(entry)
         }
         #expect(
-            try PageBytes(entries, lowerBound: 10, nextBound: 20).members(isWhole: false).map(\.position) == [
+            try PageBytes(entries, lowerBound: 10, nextLowerBound: 20).members(isWhole: false).map(\.position) == [
                 10, 11, 19,
             ]
         )
@@ -100,8 +100,8 @@ struct MemberPageTests {
         #expect(header.count == MemberPage.Header.byteCount)
         let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytesMax)
         for bytes in [
-            [], Array(header.dropLast()), [2] + header.dropFirst(), PageBytes([], lowerBound: 5, nextBound: 5).bytes,
-            long,
+            [], Array(header.dropLast()), [2] + header.dropFirst(),
+            PageBytes([], lowerBound: 5, nextLowerBound: 5).bytes, long,
         ] {
             bytes.withUnsafeBytes { #expect(MemberPage($0) == nil) }
         }
@@ -289,10 +289,10 @@ extension MemberEntry<[UInt8]> {
 private struct PageBytes {
     let bytes: [UInt8]
 
-    init(_ entries: [MemberEntry<[UInt8]>], lowerBound: UInt32 = 0, nextBound: UInt32 = 0) {
+    init(_ entries: [MemberEntry<[UInt8]>], lowerBound: UInt32 = 0, nextLowerBound: UInt32 = 0) {
         func number(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.littleEndian) { Array($0) } }
         bytes =
-            [MemberPage.Header.formatVersion, 0, 0, 0] + number(lowerBound) + number(nextBound) + number(0)
+            [MemberPage.Header.formatVersion, 0, 0, 0] + number(lowerBound) + number(nextLowerBound) + number(0)
             + entries.flatMap { $0.storedBytes ?? [] }
     }
 

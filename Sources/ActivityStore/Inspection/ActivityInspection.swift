@@ -140,7 +140,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
     private mutating func readOptionalParts(_ unread: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
         if flags & StoredActivity.Flag.retiredTokenBit != 0 {
-            _ = try unread.readPart("retired", count: StoredActivity.retiredTokenBytes)
+            _ = try unread.readPart("retired", count: StoredActivity.retiredTokenDigestBytes)
         }
         if flags & StoredActivity.Flag.throttleBit != 0 {
             unread = unread.renamed("limit")

@@ -21,13 +21,13 @@ struct SegmentState: Sendable {
         let entry = StoredEntry(entry)
         if lowerBounds.isEmpty {
             lowerBounds = [0]
-            pages[0] = PageState(lowerBound: 0, nextBound: 0)
+            pages[0] = PageState(lowerBound: 0, nextLowerBound: 0)
             arrange(0, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
         let bound = lowerBounds.last { $0 <= entry.position } ?? 0
         if pages[bound] == nil {
             let next = lowerBounds.first { $0 > bound } ?? 0
-            pages[bound] = PageState(lowerBound: bound, nextBound: next)
+            pages[bound] = PageState(lowerBound: bound, nextLowerBound: next)
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
         if pages[bound]?.append(entry, bytesMax: pageBytesMax, nowMilliseconds: nowMilliseconds) == .addedNeedsArranging
@@ -55,20 +55,20 @@ struct SegmentState: Sendable {
     }
 }
 
-/// The entries of the members whose positions are from `lowerBound` up to `nextBound`, under one key in Redis.
+/// The entries of the members whose positions are from `lowerBound` up to `nextLowerBound`, under one key in Redis.
 struct PageState: Sendable {
     let lowerBound: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.
-    private(set) var nextBound: UInt32
+    private(set) var nextLowerBound: UInt32
     var flags: UInt8 = 0
     private var entries: [StoredEntry] = []
     private var capacity = PageLimits.capacity(for: 0)
     private var renewedAtSeconds: Int64 = 0
     private(set) var expiresAtMilliseconds: Int64 = 0
 
-    init(lowerBound: UInt32, nextBound: UInt32) {
+    init(lowerBound: UInt32, nextLowerBound: UInt32) {
         self.lowerBound = lowerBound
-        self.nextBound = nextBound
+        self.nextLowerBound = nextLowerBound
     }
 
     var byteCount: Int { entries.reduce(MemberPage.Header.byteCount) { $0 + $1.bytes.count } }
@@ -81,7 +81,7 @@ struct PageState: Sendable {
             withUnsafeBytes(of: value.littleEndian) { Array($0) }
         }
         return [MemberPage.Header.formatVersion, flags] + encodeNumber(UInt16(capacity)) + encodeNumber(lowerBound)
-            + encodeNumber(nextBound)
+            + encodeNumber(nextLowerBound)
             + encodeNumber(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
@@ -126,19 +126,19 @@ struct PageState: Sendable {
 
     /// The position at which the page is split; nil if the page has only one position.
     var splitPosition: UInt32? {
-        let end = nextBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextBound)
+        let end = nextLowerBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextLowerBound)
         let positionCount = end - UInt64(lowerBound)
         return positionCount > 1 ? UInt32(UInt64(lowerBound) + positionCount / 2) : nil
     }
 
     mutating func split(at middle: UInt32) -> PageState {
-        var upperPage = PageState(lowerBound: middle, nextBound: nextBound)
+        var upperPage = PageState(lowerBound: middle, nextLowerBound: nextLowerBound)
         upperPage.flags = flags
         upperPage.renewedAtSeconds = renewedAtSeconds
         upperPage.expiresAtMilliseconds = expiresAtMilliseconds
         upperPage.entries = entries.filter { $0.position >= middle }
         upperPage.capacity = PageLimits.capacity(for: upperPage.byteCount)
-        nextBound = middle
+        nextLowerBound = middle
         entries.removeAll { $0.position >= middle }
         capacity = PageLimits.capacity(for: byteCount)
         return upperPage

@@ -64,7 +64,7 @@ enum StoredActivity {
     static let millisecondsBytes = 6
     /// How many hexadecimal digits of a retired token's SHA-1 are stored. They take much less room than a token of 80
     /// bytes.
-    static let retiredTokenBytes = 12
+    static let retiredTokenDigestBytes = 12
     /// The number of bytes of the part about the last 429.
     static let throttleBytes = 1 + millisecondsBytes
     /// The number of bytes of the part about a start that APNs has not accepted yet: with a letter and a claim. After

@@ -30,8 +30,7 @@ local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The total length of the held commands that belong to the replies of this batch so far. It includes the commands for
--- which a reply had no room.
+-- The total length of the held commands in the replies of this batch, including those for which there was no room.
 local heldBytes = 0
 
 local function serverTime()

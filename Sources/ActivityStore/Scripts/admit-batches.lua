@@ -52,9 +52,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- What the last call asked for. Most often the next call asks for the same.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
-  -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. These
-  -- variables are from the last usual value. A value with the length `usualSize`, and with a `prefix` of at least
-  -- `prefixMin` and below `prefixMax`, has the same length, form and flags. So it is usual too.
+  -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. The
+  -- next value is usual too if its length is `usualSize`, that of the last usual value, and its `prefix` is at least
+  -- `prefixMin` and below `prefixMax` (# Packed numbers). If `prefixMin` is infinite, no prefix is in this range.
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   -- For a usual value and the pace `usualPace`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
@@ -102,7 +102,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
   --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
   --     formAndLength        the token's form, with flags          @FORM_AND_LENGTH_FACTOR@  token's length, with flags
-  -- So `formAndLength` is a prefix without its last second.
+  -- So `formAndLength` is a prefix without its last second. All prefixes from formAndLength * @LENGTH_FACTOR@ to below
+  -- (formAndLength + 1) * @LENGTH_FACTOR@ have the same form, length and flags. Those of them that are lower than
+  -- formAndLength * @LENGTH_FACTOR@ + `seconds` have a last second that has passed.
   --
   -- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
   -- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END,
@@ -159,6 +161,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         sentAndPhaseMin = (now - now % 1000000) * @SENT_FACTOR@
         sentNow = pack('<I6BI6', 0, @SENDING@, now)
         drawnNow = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
+        -- Forget the last usual value: its `prefixMin` was computed without `seconds`. So a value whose last second for
+        -- updates has passed would seem usual.
         prefixMin = math.huge
       end
     end
@@ -181,6 +185,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       local size = #value
       if size ~= usualSize then
         if size < @FIXED_BYTES@ then value = UNKNOWN end
+        -- Forget the last usual value: it has another length, so its range of prefixes says nothing about this value.
         prefixMin = math.huge
       end
       local prefix, shownDigest, sentAndPhase, newestTimestamp, _, fullAt = read(format, value)
@@ -302,6 +307,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # The reply
+  -- A reply needs the clock only if it is the activity's value: from both, the worker computes the pushes left. Only
+  -- question 6 of the short path makes such a reply, and question 4, which comes before it, sets `sentAndPhaseMax`. So
+  -- if this variable is nil, no reply needs the clock.
   if sentAndPhaseMax then
     replyCount = replyCount + 1
     replies[replyCount] = now

@@ -56,11 +56,11 @@ for index = 1, #KEYS do
   if header.err then
     reply = header
   elseif #header == 16 then
-    local format, flags, capacity, lowerBound, nextBound, renewedAt = read('<BBI2I4I4I4', header)
+    local format, flags, capacity, lowerBound, nextLowerBound, renewedAt = read('<BBI2I4I4I4', header)
     local position, bits = read('<I4B', entry, 3)
     if format ~= 1 then
       reply = {err = 'MALFORMED the value is not a page of Causeway'}
-    elseif flags < @PAGE_IS_FULL@ and position >= lowerBound and (position < nextBound or nextBound == 0) then
+    elseif flags < @PAGE_IS_FULL@ and position >= lowerBound and (position < nextLowerBound or nextLowerBound == 0) then
       local pageBytes = callRedis('APPEND', key, entry)
       if type(pageBytes) ~= 'number' then
         reply = pageBytes

@@ -20,7 +20,7 @@ local read, pack = struct.unpack, struct.pack
 local MALFORMED = {err = 'MALFORMED the value is not a page of Causeway'}
 local MALFORMED_DIRECTORY = {err = 'MALFORMED the value is not a directory of Causeway'}
 local directoryKey, key, upperKey = KEYS[1], KEYS[2], KEYS[3]
-local lowerBound, nextBound, middle = ARGV[1], ARGV[2], ARGV[3]
+local lowerBound, nextLowerBound, middle = ARGV[1], ARGV[2], ARGV[3]
 local NONE = '\0\0\0\0'
 
 local time = callRedis('TIME')
@@ -31,7 +31,7 @@ local directory = callRedis('GET', directoryKey)
 -- Whether the segment has no directory yet: this script makes the directory and the first page.
 local isNewSegment = not directory
 if isNewSegment then
-  if lowerBound ~= NONE or nextBound ~= NONE then return '' end
+  if lowerBound ~= NONE or nextLowerBound ~= NONE then return '' end
   directory = NONE
 end
 if sub(directory, 1, 4) ~= NONE or #directory % 4 ~= 0 then return MALFORMED_DIRECTORY end
@@ -40,14 +40,14 @@ for at = 1, #directory, 4 do
   if sub(directory, at, at + 3) == lowerBound then boundAt = at end
 end
 local nextInDirectory = boundAt and sub(directory, boundAt + 4, boundAt + 7)
-if not boundAt or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextBound then return directory end
+if not boundAt or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextLowerBound then return directory end
 
 local page = callRedis('GET', key)
 -- 1 if the page has, or once had, an entry of a device (MemberPage.Flag).
 local flags = 0
 if page and not (isNewSegment and sub(page, 9, 12) ~= NONE) then
   if #page < @PAGE_HEADER_BYTES@ or byte(page) ~= 1 or sub(page, 5, 8) ~= lowerBound
-    or sub(page, 9, 12) ~= nextBound
+    or sub(page, 9, 12) ~= nextLowerBound
   then
     return MALFORMED
   end
@@ -60,14 +60,14 @@ local expiry = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
 -- Writes a page. If the page fills more than half of its capacity, one SET and two SETRANGE make Redis reserve exactly
 -- the capacity (append.lua: Memory).
-local function writePage(key, lowerBound, nextBound, entries)
+local function writePage(key, lowerBound, nextLowerBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@
     or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
   local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
   local header, half =
-    char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextBound .. pack('<I4', seconds), capacity / 2
+    char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextLowerBound .. pack('<I4', seconds), capacity / 2
   if size > half then
     callRedis('SET', key, header, 'PX', expiry)
     callRedis('SETRANGE', key, half - 1, '\0')
@@ -147,18 +147,18 @@ if page and #page > @PAGE_BYTES_MAX@ then
   lower, upper = table.concat(lower), table.concat(upper)
   isSplit = size > @PAGE_BYTES_AFTER_COMPACTION@ and middle ~= '' and #directory < 4 * @PAGES_MAX@
   if isSplit then
-    writePage(upperKey, middle, nextBound, upper)
+    writePage(upperKey, middle, nextLowerBound, upper)
     writePage(key, lowerBound, middle, lower)
     directory = sub(directory, 1, boundAt + 3) .. middle .. sub(directory, boundAt + 4)
   else
-    writePage(key, lowerBound, nextBound, lower .. upper)
+    writePage(key, lowerBound, nextLowerBound, lower .. upper)
   end
 elseif page then
   callRedis('SETRANGE', key, '1', char(flags))
   callRedis('SETRANGE', key, '12', pack('<I4', seconds))
   callRedis('PEXPIRE', key, expiry)
 else
-  writePage(key, lowerBound, nextBound, '')
+  writePage(key, lowerBound, nextLowerBound, '')
 end
 
 local expiryLeft = isNewSegment and 0 or callRedis('PTTL', directoryKey)

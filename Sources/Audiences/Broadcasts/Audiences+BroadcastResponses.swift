@@ -41,7 +41,7 @@ extension Audiences {
                 channels[channel].spacingMilliseconds
             )
             retryBroadcast(broadcast, pauseMilliseconds: channels[channel].spacingMilliseconds, now: now)
-        case .retryNow, .retryLater, .ambiguous:
+        case .retrySoon, .retryLater, .ambiguous:
             let pauseMilliseconds = randomBroadcastRetryPauseMilliseconds(of: broadcast, result)
             retryBroadcast(broadcast, pauseMilliseconds: pauseMilliseconds, now: now)
         }
@@ -70,7 +70,7 @@ extension Audiences {
         )
         return result.isRetryPermitted
             ? pauseMilliseconds
-            : max(pauseMilliseconds, randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds))
+            : max(pauseMilliseconds, randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds))
     }
 
     /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state supersedes the

@@ -260,7 +260,7 @@ extension Audiences {
                 continue
             }
             guard permitsRetry || broadcasts[slot.waitingBroadcast].failedAttemptCount == 0 else {
-                let pauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+                let pauseMilliseconds = randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
                 channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
                 advance(channel: channel, now: now)
                 continue

@@ -26,7 +26,8 @@ extension Audiences {
     /// that covers a quarter of its segment stands for 24,000 bytes.
     mutating func samplePageReceived(_ command: CommandIndex, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
-            let coveredFraction = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
+            let coveredFraction =
+                page.nextLowerBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
             commands[command].sampledBytes +=
                 Double(bytes.count - MemberPage.Header.byteCount) / max(coveredFraction, 1e-6)
         }

@@ -45,9 +45,10 @@ public struct AudiencesConfiguration: Sendable {
     public var retryMillisecondsMax = Self.retryMillisecondsMaxDefault
     private static let retryBaseMillisecondsDefault: Int64 = 200
     private static let retryMillisecondsMaxDefault: Int64 = 60_000
-    /// The pause of a push whose retry the pool's budget does not permit, or whose token APNs has limited (429). A
-    /// random part of up to a half is removed. If the usual pause after a failed attempt is longer, it applies instead.
-    public var retryBudgetPauseMilliseconds: Int64 = 30_000
+    /// The pause of a push whose retry the pool's retry budget does not permit, or whose token APNs has limited (429).
+    /// A random part of up to a half is removed. If the usual pause after a failed attempt is longer, it applies
+    /// instead.
+    public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a
     /// checkpoint at once.
@@ -101,7 +102,7 @@ public struct AudiencesConfiguration: Sendable {
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(
-            retryBudgetPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
+            longRetryPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
                 && newerVersionWaitMillisecondsMax > 0
         )
         precondition(membersPerRangeMax > 0)

@@ -53,10 +53,10 @@ extension Audiences {
             guard rounds.isInUse(round) else { continue }
             let appIndex = Int(rounds[round].appIndex)
             gauges[appIndex].parkedMemberCount += Int(rounds[round].members.parkedCount)
-            let oldest = rounds[round].versions.oldest
-            guard oldest != .null else { continue }
+            let first = rounds[round].versions.first
+            guard first != .null else { continue }
             gauges[appIndex].roundCount += 1
-            let admittedAtMilliseconds = rangeVersions[oldest].record.instruction.admittedAtMilliseconds
+            let admittedAtMilliseconds = rangeVersions[first].record.instruction.admittedAtMilliseconds
             gauges[appIndex].oldestVersionAdmittedAtMilliseconds = min(
                 gauges[appIndex].oldestVersionAdmittedAtMilliseconds ?? .max,
                 admittedAtMilliseconds
@@ -75,7 +75,7 @@ extension Audiences {
     private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
-            rangeVersions[rounds[round].versions.oldest].record.instruction.admittedAtMilliseconds
+            rangeVersions[rounds[round].versions.first].record.instruction.admittedAtMilliseconds
         case .restoring, .running, .awaitingClaim:
             hasReachedAllMembers(round) ? nil : rounds[round].progress.unreachedMembersSinceWallMilliseconds
         case .ending, .draining, .abandoned: nil

@@ -190,7 +190,7 @@ extension Audiences {
             } else if slot.failedAttemptCount > 0, !permitsRetry {
                 backOff(
                     change,
-                    for: randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds),
+                    for: randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds),
                     now: now
                 )
             } else {
@@ -236,13 +236,13 @@ extension Audiences {
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
         case .tokenDead: handleRefusedJoinerToken(change, result, now: now)
         case .tokenSuspect where result.isTokenRefusalTrusted: handleRefusedJoinerToken(change, result, now: now)
-        case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
+        case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
         }
     }
 
     private mutating func retryJoinerPush(_ change: MembershipChangeIndex, isPermitted: Bool, now: Moment) {
-        returnMemberToDelivery(change)
+        queueMemberForDelivery(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
@@ -251,7 +251,7 @@ extension Audiences {
         if !isPermitted {
             pauseMilliseconds = max(
                 pauseMilliseconds,
-                randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+                randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
             )
         }
         backOff(change, for: pauseMilliseconds, now: now)
@@ -315,7 +315,7 @@ extension Audiences {
         if now.monotonicMilliseconds >= membershipChanges[change].notifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
-            returnMemberToDelivery(change)
+            queueMemberForDelivery(change)
         }
         switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:

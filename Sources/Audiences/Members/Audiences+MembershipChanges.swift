@@ -53,14 +53,14 @@ extension Audiences {
     }
 
     /// Queues the member for ``takeMemberWithEndedChange()``, if this change has not done so before.
-    mutating func returnMemberToDelivery(_ change: MembershipChangeIndex) {
-        guard !membershipChanges[change].isMemberReturned else { return }
-        membershipChanges[change].isMemberReturned = true
+    mutating func queueMemberForDelivery(_ change: MembershipChangeIndex) {
+        guard !membershipChanges[change].wasMemberQueuedForDelivery else { return }
+        membershipChanges[change].wasMemberQueuedForDelivery = true
         membersWithEndedChange.append(membershipChanges[change].member)
     }
 
     mutating func endMembershipChange(_ change: MembershipChangeIndex) {
-        returnMemberToDelivery(change)
+        queueMemberForDelivery(change)
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
         releaseState(of: change)

@@ -183,7 +183,7 @@ extension Audiences {
                 StoreCall(
                     tag: PushTag.audiencesCoreBit | UInt64(refusedMember.rawValue),
                     subject: StoreSubject(app: app, kind: .activity, identifier: identifier),
-                    operation: .retire(version: Version(timestamp: 0, sequence: 0), retirement)
+                    operation: .retire(version: Version.zero, retirement)
                 )
             )
         }

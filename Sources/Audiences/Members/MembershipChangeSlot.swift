@@ -66,7 +66,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var failedAttemptCount: UInt8 = 0
     /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, so that `Delivery` settles the
     /// member's registration. Each change queues its member once.
-    var isMemberReturned = false
+    var wasMemberQueuedForDelivery = false
     var hasLaterChange = false
     /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
     var notifiedAtMilliseconds: Int64 = .max

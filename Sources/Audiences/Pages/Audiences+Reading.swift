@@ -23,7 +23,7 @@ extension Audiences {
     /// - Parameter isFirstInQueue: whether the round has waited for a page longer than all other rounds of its app. If
     ///   so, it may take one page although other rounds wait.
     mutating func prefetchPages(of round: RoundIndex, isFirstInQueue: Bool = false) {
-        guard rounds[round].phase == .running, rounds[round].versions.newest != .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.last != .null else { return }
         let end = readingEndPosition(of: round)
         var isFirstInQueue = isFirstInQueue
         while rounds[round].pages.count < Self.pagesPerRoundMax {
@@ -176,7 +176,7 @@ extension Audiences {
         }
         let wantedReferences = UnsafeBufferPointer(rebasing: memberReferenceBuffer[firstWantedIndex..<memberCount])
         pages[page].load(bytes, members: wantedReferences)
-        makeReady(page, upTo: memberPage.nextBound, now: now)
+        makeReady(page, upTo: memberPage.nextLowerBound, now: now)
     }
 
     /// Corrects the app's sum of page bytes: until now, the page counted with its expected bytes. If the page is larger

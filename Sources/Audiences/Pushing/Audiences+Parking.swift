@@ -99,7 +99,7 @@ extension Audiences {
         // A round that has lost its claim has no pages any more. Its counts come from the store when it is claimed
         // again. So the outcome is not kept.
         guard rounds[round].phase != .awaitingClaim else { return unpark(member) }
-        let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.newest : slot.rangeVersion
+        let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.last : slot.rangeVersion
         if slot.position < rounds[round].progress.completedPosition {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
@@ -154,7 +154,7 @@ extension Audiences {
     /// member's position. At its next turn, the member has a higher position, to which the alert is not carried. False
     /// if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         return newest != .null && !wasThrottled && rangeVersions[newest].bringsCarriedAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
@@ -162,7 +162,7 @@ extension Audiences {
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an alert that
     /// is too old now. Leaves out the members on which the core works now (``ParkedMember/isUnderWay``).
     mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }
         let hasExpired = isExpired(newest, now: now)
         let start = rangeVersions[newest].startPosition

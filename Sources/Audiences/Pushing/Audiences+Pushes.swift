@@ -96,7 +96,7 @@ extension Audiences {
         permitsRetry: Bool,
         now: Moment
     ) -> Offer {
-        guard rounds[round].phase == .running, rounds[round].versions.newest != .null, !awaitsNewerVersion(round) else {
+        guard rounds[round].phase == .running, rounds[round].versions.last != .null, !awaitsNewerVersion(round) else {
             return .nothing
         }
         while rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
@@ -234,7 +234,7 @@ extension Audiences {
     /// Like ``offerPush(_:_:_:now:)``, for a member that the round has passed before.
     private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
-        let rangeVersion = rounds[slot.round].versions.newest
+        let rangeVersion = rounds[slot.round].versions.last
         offeredPush = OfferedPush(
             tag: PushTag(parkedMember: member).rawValue,
             previousSendPosition: rounds[slot.round].progress.sendPosition

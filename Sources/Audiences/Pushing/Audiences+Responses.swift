@@ -7,7 +7,7 @@ extension Audiences {
     /// Whether the tag of a response belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
-    /// How many retries of a push to a member may follow without a pause, if the response (`retryNow`) and the pool
+    /// How many retries of a push to a member may follow without a pause, if the response (`retrySoon`) and the pool
     /// permit it. Every other retry comes after a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
@@ -34,7 +34,7 @@ extension Audiences {
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
-        case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
+        case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retryMember(tag, push, result, now: now)
         }
     }
@@ -122,7 +122,7 @@ extension Audiences {
     func isRetryReplacedByNewestVersion(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment)
         -> Bool
     {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         guard newest != .null, position < rangeVersions[newest].startPosition else { return false }
         return !needsCarriedAlert(position, wasThrottled: wasThrottled, of: round, now: now)
     }
@@ -135,11 +135,11 @@ extension Audiences {
         }
         let failedAttemptCount = push.failedAttemptCount < .max ? push.failedAttemptCount + 1 : .max
         var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
-        if result.disposition == .retryNow, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
+        if result.disposition == .retrySoon, failedAttemptCount <= Self.immediateRetriesMax, result.isRetryPermitted {
             pauseMilliseconds = 0
         }
-        if wasThrottled { extendToRetryBudgetPause(&pauseMilliseconds) }
-        if !result.isRetryPermitted { extendToRetryBudgetPause(&pauseMilliseconds) }
+        if wasThrottled { extendToLongRetryPause(&pauseMilliseconds) }
+        if !result.isRetryPermitted { extendToLongRetryPause(&pauseMilliseconds) }
         if tag.isParked {
             parkedMembers[tag.parkedMember].failedAttemptCount = failedAttemptCount
             parkedMembers[tag.parkedMember].wasThrottled = wasThrottled
@@ -163,9 +163,9 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Makes a pause at least as long as the pause (with jitter) of a push whose pool has an empty retry budget.
-    private mutating func extendToRetryBudgetPause(_ pauseMilliseconds: inout Int64) {
-        let jitteredMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
+    /// Makes a pause at least as long as `longRetryPauseMilliseconds`, with jitter.
+    private mutating func extendToLongRetryPause(_ pauseMilliseconds: inout Int64) {
+        let jitteredMilliseconds = randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 

@@ -48,9 +48,9 @@ extension Audiences {
                 missingSinceMilliseconds + configuration.newerVersionWaitMillisecondsMax
             )
         }
-        if slot.versions.newest != .null {
+        if slot.versions.last != .null {
             let waitMilliseconds =
-                (expiresAtSeconds(of: rangeVersions[slot.versions.newest].record) + 1) * 1_000 - now.wallMilliseconds
+                (expiresAtSeconds(of: rangeVersions[slot.versions.last].record) + 1) * 1_000 - now.wallMilliseconds
             if waitMilliseconds > 0 {
                 dueMilliseconds = min(dueMilliseconds, now.monotonicMilliseconds + waitMilliseconds)
             }
@@ -66,7 +66,7 @@ extension Audiences {
             completedPosition: slot.progress.completedPosition,
             newestSettledVersion: slot.versions.newestSettled
         )
-        var rangeVersion = slot.versions.oldest
+        var rangeVersion = slot.versions.first
         while rangeVersion != .null {
             let versionSlot = rangeVersions[rangeVersion]
             var entry = Checkpoint.Entry(

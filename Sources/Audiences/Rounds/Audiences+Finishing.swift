@@ -12,7 +12,7 @@ extension Audiences {
         of round: RoundIndex
     ) {
         appQueues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             let slot = rangeVersions.mutableAddress(of: rangeVersion)
             if slot.pointee.phase == .underWay, slot.pointee.covers(position) {
@@ -31,7 +31,7 @@ extension Audiences {
         let (completedPosition, lowestParkedPosition) = (
             rounds[round].progress.completedPosition, rounds[round].members.lowestParkedPosition
         )
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
             let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
@@ -64,7 +64,7 @@ extension Audiences {
     /// store refuses, counts as recorded.
     mutating func finishRecordedVersions(of round: RoundIndex) {
         guard rounds[round].phase == .running else { return }
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             if rangeVersions[rangeVersion].phase == .awaitingCheckpoint,
@@ -77,7 +77,7 @@ extension Audiences {
     }
 
     func hasVersionAwaitingCheckpoint(_ round: RoundIndex) -> Bool {
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .awaitingCheckpoint { return true }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
@@ -133,10 +133,10 @@ extension Audiences {
     /// stay open for hours. A new owner does not need its record, because it reads the newer version's record.
     private mutating func settleFinishedVersions(of round: RoundIndex) {
         var isOldest = true
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
-            let isReplaced = slot.isSuperseded && rangeVersion != rounds[round].versions.newest
+            let isReplaced = slot.isSuperseded && rangeVersion != rounds[round].versions.last
             if slot.phase == .finished, isOldest || isReplaced {
                 unlink(rangeVersion, of: round)
                 rounds[round].versions.newestSettled = max(rounds[round].versions.newestSettled, slot.record.version)
@@ -155,9 +155,9 @@ extension Audiences {
         if let predecessor {
             rangeVersions[predecessor].nextVersion = next
         } else {
-            rounds[round].versions.oldest = next
+            rounds[round].versions.first = next
         }
-        if rounds[round].versions.newest == rangeVersion { rounds[round].versions.newest = predecessor ?? .null }
+        if rounds[round].versions.last == rangeVersion { rounds[round].versions.last = predecessor ?? .null }
     }
 
     /// Settles a record without a result: an earlier record has settled the same version of this range, or a newer one.

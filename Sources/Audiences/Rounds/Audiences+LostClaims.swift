@@ -67,18 +67,18 @@ extension Audiences {
     /// - False if the round has waited `memberWaitsMax` times. Each failed attempt to connect to a Redis server counts
     ///   as a loss. Without this limit, one unavailable server would keep the rounds on all other servers waiting.
     /// - True if ``mayLackMembers`` is true.
-    /// - True if the store does not know that the round's newest version was admitted: it has lost its data since. This
-    ///   is checked only before the first wait, and not for starts.
+    /// - True if the store does not know that the round's last version (``RoundVersions/last``) was admitted: it has
+    ///   lost its data since. This is checked only before the first wait, and not for starts.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.memberWaitCount < Self.memberWaitsMax else {
             return false
         }
         if mayLackMembers { return true }
-        let newest = rounds[round].versions.newest
-        guard newest != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
+        let last = rounds[round].versions.last
+        guard last != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
             return false
         }
-        return reply?.newestVersion.map { $0 < rangeVersions[newest].record.version } ?? true
+        return reply?.newestVersion.map { $0 < rangeVersions[last].record.version } ?? true
     }
 
     /// Makes the round wait until a poll of the store's marks (R24) shows that the store has all members again, or
@@ -122,7 +122,7 @@ extension Audiences {
         guard isIdle(round), !hasFinishingVersion(round) else { return }
         if isWaitOver { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
-        var rangeVersion = slot.versions.oldest
+        var rangeVersion = slot.versions.first
         while rangeVersion != .null {
             addRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]
@@ -137,7 +137,7 @@ extension Audiences {
     /// partitions, which this lane keeps. These count as dropped at once, before APNs has responded. So this lane reads
     /// them again before it takes newer records of their partitions. Members with a push in flight get the state twice.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .underWay,
                 rangeVersions[rangeVersion].record.partition != rounds[round].partition
@@ -155,7 +155,7 @@ extension Audiences {
     /// Whether a version of the round waits until its counts and its result are acknowledged. It will settle even if
     /// another worker has claimed the round since, because both stay valid.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .finishing { return true }
             rangeVersion = rangeVersions[rangeVersion].nextVersion

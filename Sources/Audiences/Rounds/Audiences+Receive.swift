@@ -230,16 +230,16 @@ extension Audiences {
     mutating func beginOrEndReceivedVersions(of round: RoundIndex, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = RangeVersionIndex.null
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null, rangeVersions[rangeVersion].phase != .received {
             (predecessor, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
         }
         if predecessor == .null {
-            rounds[round].versions.oldest = .null
+            rounds[round].versions.first = .null
         } else {
             rangeVersions[predecessor].nextVersion = .null
         }
-        rounds[round].versions.newest = predecessor
+        rounds[round].versions.last = predecessor
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             rangeVersions[rangeVersion].nextVersion = .null

@@ -45,9 +45,10 @@ extension Audiences {
         restoredEntries(of: round).first { $0.version == version }
     }
 
-    /// Returns the versions of the last owner's checkpoint whose records have not arrived yet, oldest first.
+    /// Returns the versions of the last owner's checkpoint whose records have not arrived yet, oldest first. Call it
+    /// only while the round's list has no version in the phase `received`: then the last version is the newest one.
     func restoredEntries(of round: RoundIndex) -> [Checkpoint.Entry] {
-        let (newest, text) = (rounds[round].versions.newest, rounds[round].checkpoints.restored.text)
+        let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
         // No record of these versions has arrived yet, so return all. Some may be older than the newest settled
@@ -72,11 +73,14 @@ extension Audiences {
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
-        let newest = rounds[round].versions.newest
+        // In the phase `claiming`, the last version need not be the newest one, so this may say that a version is
+        // missing whose record has arrived. After the reply to the claim, that version begins, which clears the time;
+        // or it is settled, and then the round has nothing to send.
+        let last = rounds[round].versions.last
         let newestSeenVersion =
-            newest == .null
+            last == .null
             ? rounds[round].versions.newestSettled
-            : max(rangeVersions[newest].record.version, rounds[round].versions.newestSettled)
+            : max(rangeVersions[last].record.version, rounds[round].versions.newestSettled)
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds =
             version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
@@ -175,7 +179,7 @@ extension Audiences {
     /// version, which this round does not have: its record was passed over (R30), or went to other ranges or to another
     /// partition.
     mutating func closeAllVersions(of round: RoundIndex) {
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .underWay { closeVersion(rangeVersion, of: round) }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
@@ -185,7 +189,7 @@ extension Audiences {
     /// Ends a round that has no version left to send. All its versions have settled, or were already settled when their
     /// records arrived.
     private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
-        guard rounds[round].phase == .running, rounds[round].versions.oldest == .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.first == .null else { return }
         rounds[round].enter(.ending)
         discardAndOfferPages(of: round)
     }
@@ -193,7 +197,7 @@ extension Audiences {
     /// Returns the end of the newest version's window; 0 without a version. The round reads no members at or above this
     /// position.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         return newest == .null ? 0 : rangeVersions[newest].endPosition
     }
 
@@ -218,10 +222,11 @@ extension Audiences {
         guard !slot.isCallOutstanding, slot.versions.lateVersionCount == 0, isIdle(round) else { return }
         switch slot.phase {
         case .claiming, .restoring, .running, .awaitingClaim: return
-        // Without a version, all records that have arrived are settled, and the round need not wait for more. The store
-        // still has the last owner's checkpoint. If another record comes, a new round continues from it.
-        case .awaitingVersions: guard slot.versions.oldest == .null else { return }
-        case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.oldest == .null else { return }
+        // The round waits for the last owner's versions. If its list is empty, all records that have arrived are
+        // settled, and it need not wait for more. The store still has the last owner's checkpoint. If another record
+        // comes, a new round continues from it.
+        case .awaitingVersions: guard slot.versions.first == .null else { return }
+        case .ending: guard !slot.checkpoints.hasUnrecordedChanges, slot.versions.first == .null else { return }
         // Keep the round until its results under way are acknowledged, so that their records settle. Otherwise the next
         // owner writes these results again.
         case .draining: guard !slot.checkpoints.hasUnrecordedChanges, !hasFinishingVersion(round) else { return }
@@ -233,7 +238,7 @@ extension Audiences {
 
     /// Drops all versions of a round without settling them, so that the next owner reads their records again.
     private mutating func dropVersions(of round: RoundIndex) {
-        while case let rangeVersion = rounds[round].versions.oldest, rangeVersion != .null {
+        while case let rangeVersion = rounds[round].versions.first, rangeVersion != .null {
             unlink(rangeVersion, of: round)
             dropVersion(rangeVersion)
         }

@@ -6,31 +6,31 @@ import LiveActivity
 extension Audiences {
     /// When a newer version comes to a round that has sent nothing for this long, and its pools are unavailable, its
     /// older versions are closed.
-    private static var stalledMillisecondsMax: Int64 { 10_000 }
+    private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
 
     /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
     /// previous version began there too, the round has sent nothing in between, and the noted time stays. Otherwise the
     /// time is now.
     mutating func noteStallBegin(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
         guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == nil else { return }
         rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
     /// Called when a newer version has begun at the round's present position. If the round has sent nothing for
-    /// `stalledMillisecondsMax`, and its pools are unavailable, closes its older versions, so that their records
-    /// settle. When a pool is available again, the newest version reaches the remaining members.
+    /// `closeOlderVersionsAfterMilliseconds`, and its pools are unavailable, closes its older versions, so that their
+    /// records settle. When a pool is available again, the newest version reaches the remaining members.
     ///
     /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
     /// so that a new owner can read the alert again.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
         guard let stalledSinceMilliseconds = rounds[round].progress.stalledSinceMilliseconds,
-            stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
+            stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.closeOlderVersionsAfterMilliseconds,
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
-        let newest = rounds[round].versions.newest
-        var rangeVersion = rounds[round].versions.oldest
+        let newest = rounds[round].versions.last
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != newest {
             if rangeVersions[rangeVersion].phase == .underWay, !isAlertCarried(of: rangeVersion, by: newest) {
                 closeVersion(rangeVersion, of: round)
@@ -42,7 +42,7 @@ extension Audiences {
     /// If the newest version has expired, gives the outcome `expired` to the members that were read and have not had
     /// their turn. This works also while APNs' host is unavailable, because it sends nothing.
     mutating func expireUnsentMembers(of round: RoundIndex, now: Moment) {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         guard newest != .null, !rounds[round].isForStarts, isExpired(newest, now: now) else { return }
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {

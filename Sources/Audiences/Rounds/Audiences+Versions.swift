@@ -46,7 +46,7 @@ extension Audiences {
     }
 
     private func findVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].record.version == recordVersion { return rangeVersion }
             rangeVersion = rangeVersions[rangeVersion].nextVersion
@@ -56,7 +56,7 @@ extension Audiences {
 
     /// Returns the newer of two versions: the newest one in the round, and the newest one that the last owner had.
     private func newestKnownVersion(of round: RoundIndex) -> Version {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         return newest == .null
             ? rounds[round].checkpoints.restored.newestVersion
             : max(rangeVersions[newest].record.version, rounds[round].checkpoints.restored.newestVersion)
@@ -64,13 +64,13 @@ extension Audiences {
 
     /// Adds a range version to the end of the round's list. ``unlink(_:of:)`` removes one.
     mutating func link(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
-        let last = rounds[round].versions.newest
+        let last = rounds[round].versions.last
         if last == .null {
-            rounds[round].versions.oldest = rangeVersion
+            rounds[round].versions.first = rangeVersion
         } else {
             rangeVersions[last].nextVersion = rangeVersion
         }
-        rounds[round].versions.newest = rangeVersion
+        rounds[round].versions.last = rangeVersion
     }
 
     private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
@@ -107,8 +107,8 @@ extension Audiences {
     /// member had its turn. Their windows become empty, so their records can settle. One version may stay open: the one
     /// whose alert the newest version carries.
     private mutating func closeOlderVersions(of round: RoundIndex, beginningAt start: UInt64) {
-        let newest = rounds[round].versions.newest
-        var rangeVersion = rounds[round].versions.oldest
+        let newest = rounds[round].versions.last
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != newest {
             let slot = rangeVersions[rangeVersion]
             if slot.phase == .underWay, slot.startPosition == start, !isAlertCarried(of: rangeVersion, by: newest) {
@@ -129,7 +129,7 @@ extension Audiences {
     private mutating func closeOldestVersionIfTooMany(of round: RoundIndex) {
         var openVersionCount = 0
         var oldest = RangeVersionIndex.null
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .underWay,
                 rangeVersions[rangeVersion].endPosition > rounds[round].progress.sendPosition
@@ -205,7 +205,7 @@ extension Audiences {
     }
 
     func precedingVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) -> RangeVersionIndex? {
-        var predecessor = rounds[round].versions.oldest
+        var predecessor = rounds[round].versions.first
         guard predecessor != rangeVersion else { return nil }
         while rangeVersions[predecessor].nextVersion != rangeVersion {
             predecessor = rangeVersions[predecessor].nextVersion
@@ -221,10 +221,10 @@ extension Audiences {
     /// Returns the version to send to the member at a position: the newest one that begins at this position or below
     /// it.
     func rangeVersion(at position: UInt64, of round: RoundIndex) -> RangeVersionIndex {
-        let newest = rounds[round].versions.newest
+        let newest = rounds[round].versions.last
         guard position < rangeVersions[newest].startPosition else { return newest }
         var versionAtPosition = newest
-        var rangeVersion = rounds[round].versions.oldest
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != newest {
             if rangeVersions[rangeVersion].phase == .underWay, rangeVersions[rangeVersion].startPosition <= position {
                 versionAtPosition = rangeVersion

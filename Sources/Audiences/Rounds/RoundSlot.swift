@@ -128,7 +128,7 @@ struct RoundSlot: BitwiseCopyable {
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
         claim.beginNewClaim(number: number)
-        versions.newestSettled = Version(timestamp: 0, sequence: 0)
+        versions.newestSettled = Version.zero
         versions.newestAdmitted = versions.newestSettled
         versions.newestAdmittedMissingSinceMilliseconds = nil
         progress.restart(at: 0)

@@ -14,7 +14,7 @@ extension Audiences {
 
     /// Produces the starts of the devices on the pages that were read.
     mutating func produceStarts(of round: RoundIndex, now: Moment) {
-        guard rounds[round].phase == .running, rounds[round].versions.newest != .null else { return }
+        guard rounds[round].phase == .running, rounds[round].versions.last != .null else { return }
         startMembersOfPages(of: round, now: now)
         freeDonePages(of: round, now: now)
     }

@@ -46,25 +46,28 @@ extension Audiences {
         checkpointReplied(round, nil, now: now)
     }
 
-    /// Removes the next call if it is no longer needed. If the call reads a page that no round wants any more, this
-    /// method frees the page.
+    /// Removes the next call if it is unneeded. If the call reads a page that no round wants any more, this method also
+    /// frees the page.
     ///
     /// - Returns: whether the call was removed.
     private mutating func removeCallIfUnneeded(_ ticket: AudienceTicket, now: Moment) -> Bool {
         switch ticket {
         case .readPage(let page), .readDirectory(let page):
             guard pages[page].phase == .discarded else { return false }
-            precondition(storeQueue.popFirst() == ticket, "the withdrawn call is the first in the queue")
+            precondition(storeQueue.popFirst() == ticket, "the unneeded call is the first in the queue")
             freeAndOfferPage(page)
             return true
         // An abandoned round must make no claim and record no checkpoint: another worker may have claimed it since.
         case .checkpoint(let round), .claim(let round):
             guard rounds[round].phase == .abandoned else { return false }
-            precondition(storeQueue.popFirst() == ticket, "the withdrawn call is the first in the queue")
+            precondition(storeQueue.popFirst() == ticket, "the unneeded call is the first in the queue")
             rounds[round].isCallOutstanding = false
             freeIfFinished(round, now: now)
             return true
-        default: return false
+        // These calls are always made.
+        case .readSamplePage, .admit, .settle, .finishRange, .finishBroadcast, .removeMember, .changeMember,
+            .readNewestState:
+            return false
         }
     }
 
@@ -93,10 +96,11 @@ extension Audiences {
                 default: .settle(version: commands[command].version)
                 }
             return body(makeCall(ticket, audience.appIndex, audience.digest, operation))
-        case .claim(let round), .checkpoint(let round):
+        case .claim(let round):
             let slot = rounds[round]
             let operation = Operation.claim(slot.range, claim: slot.claim.number)
             return body(makeCall(ticket, slot.appIndex, slot.storeKeyDigest, operation))
+        case .checkpoint: preconditionFailure("withNextStoreCall makes this call, because it has the checkpoint's text")
         case .finishRange(let rangeVersion):
             let versionSlot = rangeVersions[rangeVersion]
             let slot = rounds[versionSlot.round]
@@ -134,14 +138,8 @@ extension Audiences {
             }
         case .changeMember(let change):
             let slot = membershipChanges[change]
-            return body(
-                makeCall(
-                    ticket,
-                    slot.member.appIndex,
-                    slot.audiences[slot.notifiedAudienceCount],
-                    .append(slot.entryForNextAudience)
-                )
-            )
+            let audience = slot.audiences[slot.notifiedAudienceCount]
+            return body(makeCall(ticket, slot.member.appIndex, audience, .append(slot.entryForNextAudience)))
         case .readNewestState(let request):
             let key = newestStateRequests[request].key
             return body(makeCall(ticket, key.appIndex, key.digest, .newestState))

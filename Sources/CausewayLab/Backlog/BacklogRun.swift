@@ -95,7 +95,7 @@ final class BacklogRun {
             configuration + (hasUnlimitedReadAhead ? Self.unlimitedReadAheadSettings : ""),
             to: deployment.path("causeway.yaml")
         )
-        let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort))
+        let phones = SimulatedPhones(client: LoopbackHTTPClient(port: deployment.simulator.controlPort))
         let commandProducer = try CommandProducer(bootstrapServers: deployment.bootstrapServers)
         defer { commandProducer.close() }
 

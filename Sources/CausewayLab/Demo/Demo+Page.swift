@@ -81,15 +81,15 @@ extension Demo {
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.allow([])
-        try carryOutPageActions()
+        try carryOutLivePageActions()
         while pageState.disturbances.isOn(.takeRedisAway) {
             try checkInterruptionAndProcesses()
             Self.pause()
-            try carryOutPageActions()
+            try carryOutLivePageActions()
         }
     }
 
-    func carryOutPageActions() throws(LabError) {
+    func carryOutLivePageActions() throws(LabError) {
         guard let pageState else { return }
         for step in pageState.takeSteps(nowMilliseconds: Clock.monotonicMilliseconds) {
             switch step {

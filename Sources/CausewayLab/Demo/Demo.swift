@@ -133,7 +133,7 @@ final class Demo {
             try deployment.startResultsWriter(to: evidenceFiles.resultsFile)
         }
         let feed = feed
-        let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort)) {
+        let phones = SimulatedPhones(client: LoopbackHTTPClient(port: deployment.simulator.controlPort)) {
             feed.audience(ofRegistration: $0)
         }
         let configuration = WorkerConfigurationText.text(
@@ -228,7 +228,7 @@ final class Demo {
             let nowMilliseconds = Clock.monotonicMilliseconds
             let elapsedMilliseconds = nowMilliseconds - beganAtMilliseconds
             try checkInterruptionAndProcesses()
-            try carryOutPageActions()
+            try carryOutLivePageActions()
             reportProgress(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: elapsedMilliseconds)
             while let next = disturbances.first, elapsedMilliseconds >= next.afterMilliseconds {
                 disturbances.removeFirst()

@@ -36,7 +36,7 @@ struct SimulatedPhones {
 
     private static let activitiesPerRequest = 5_000
 
-    let client: ControlClient
+    let client: LoopbackHTTPClient
     /// Returns the audience that the registration with this key must name; nil: none. `readRegistrations` adds the
     /// audience to the registration, as an app's server does.
     var audienceOfRegistration: (_ key: String) -> String? = { _ in nil }

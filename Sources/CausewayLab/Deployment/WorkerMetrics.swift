@@ -9,7 +9,7 @@ struct WorkerMetrics {
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
-            let response = try? ControlClient(port: port, serverName: "the worker")
+            let response = try? LoopbackHTTPClient(port: port, serverName: "the worker")
                 .successfulResponseBody("GET", "/metrics")
             let text = String(decoding: response ?? [], as: UTF8.self)
             for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {

@@ -27,14 +27,14 @@ struct FanoutCrowd {
     }
 
     let compactCrowd: CompactCrowd
-    private let client: ControlClient
+    private let client: LoopbackHTTPClient
 
     init(
         phoneCount: Int,
         name: String,
         contentTimestamp timestamp: Int64,
         audiences: [String] = [audience],
-        client: ControlClient
+        client: LoopbackHTTPClient
     ) {
         var crowd = CompactCrowd(app: FanoutDeployment.app, name: name, phoneCount: phoneCount)
         crowd.audiences = audiences
@@ -86,7 +86,7 @@ struct FanoutCrowd {
         return report
     }
 
-    static func declareApp(_ client: ControlClient) throws(LabError) {
+    static func declareApp(_ client: LoopbackHTTPClient) throws(LabError) {
         try client.requestObject("POST", "/apps", ["app": FanoutDeployment.app, "attributesTypes": [String]()])
     }
 }

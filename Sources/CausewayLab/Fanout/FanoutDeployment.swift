@@ -123,7 +123,7 @@ final class FanoutDeployment {
     }
 
     /// Returns how many bytes Redis needs for all audiences, including the keys and Redis' own overhead.
-    func audienceBytes() throws(LabError) -> Int {
+    func measureAudienceBytes() throws(LabError) -> Int {
         try evaluateRedisScript(
             "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeyPattern)')) do "
                 + "n = n + redis.call('MEMORY', 'USAGE', k) end return n"

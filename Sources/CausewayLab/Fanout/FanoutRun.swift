@@ -46,7 +46,7 @@ final class FanoutRun {
         self.h2loadPushCount = h2loadPushCount
         self.deployment = deployment
         self.interruption = interruption
-        let client = ControlClient(port: deployment.simulator.controlPort)
+        let client = LoopbackHTTPClient(port: deployment.simulator.controlPort)
         phones = SimulatedPhones(client: client)
         crowd = FanoutCrowd(
             phoneCount: memberCount,
@@ -68,10 +68,10 @@ final class FanoutRun {
     }
 
     func run() throws(LabError) -> FanoutFigures {
-        try FanoutCrowd.declareApp(ControlClient(port: deployment.simulator.controlPort))
+        try FanoutCrowd.declareApp(LoopbackHTTPClient(port: deployment.simulator.controlPort))
         try crowd.createPhones()
         let joinCost = try registerMembers()
-        let audienceBytes = try deployment.audienceBytes()
+        let audienceBytes = try deployment.measureAudienceBytes()
         try measureSingleCommands()
         let h2load = try makeH2LoadRun()
         var h2loadCosts: [Double] = []

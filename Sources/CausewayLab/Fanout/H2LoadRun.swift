@@ -25,7 +25,7 @@ struct H2LoadRun {
         self.program = program
         self.deployment = deployment
         self.pushCount = pushCount
-        let client = ControlClient(port: deployment.simulator.controlPort)
+        let client = LoopbackHTTPClient(port: deployment.simulator.controlPort)
         let crowd = FanoutCrowd(phoneCount: Self.phoneCount, name: Self.crowdName, contentTimestamp: 0, client: client)
         try crowd.createPhones()
         let addresses = (0..<Self.phoneCount)

@@ -37,7 +37,7 @@ struct SingleCommandLoad {
     private(set) var resultCount = 0
     private var freshness: [Phase: DurationHistogram] = [:]
 
-    init(commandsPerSecond: Int, client: ControlClient) {
+    init(commandsPerSecond: Int, client: LoopbackHTTPClient) {
         self.commandsPerSecond = commandsPerSecond
         crowd = FanoutCrowd(
             phoneCount: commandsPerSecond * Self.commandIntervalSecondsPerActivity,

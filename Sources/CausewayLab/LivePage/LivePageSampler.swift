@@ -90,7 +90,7 @@ final class LivePageSampler: @unchecked Sendable {
     /// here, because a run itself checks whether its processes run.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
-        let client = ControlClient(port: dataSources.controlPort)
+        let client = LoopbackHTTPClient(port: dataSources.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
                 _ = try? client.successfulResponseBody("POST", "/cut")
@@ -120,7 +120,7 @@ final class LivePageSampler: @unchecked Sendable {
             phoneCount = 0
             for index in viewers.indices { viewers[index].cursor = 0 }
         }
-        let client = dataSources.map { ControlClient(port: $0.controlPort) }
+        let client = dataSources.map { LoopbackHTTPClient(port: $0.controlPort) }
         let service = client.flatMap { try? $0.successfulResponseBody("GET", "/stats") }
         var events: [Int: (bytes: [UInt8], next: Int)] = [:]
         for index in viewers.indices {
@@ -146,7 +146,10 @@ final class LivePageSampler: @unchecked Sendable {
 
     /// Returns the changes after change number `cursor`, or nil if the simulator does not respond. `next` is the
     /// viewer's next cursor: the number of the newest change. If the number of phones has changed, `next` is 0.
-    private func readScreenChanges(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
+    private func readScreenChanges(
+        from client: LoopbackHTTPClient,
+        since cursor: Int
+    ) -> (response: [UInt8], next: Int)? {
         let focus = PageEventWriter.largePhoneNumbers(phoneCount: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageEventWriter.firstNumber("next", in: response),

@@ -56,7 +56,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
 
     private func makeResponse(about phone: Int) -> HTTPResponse {
         guard let dataSources = pageState.dataSources,
-            let phoneJSON = try? ControlClient(port: dataSources.controlPort)
+            let phoneJSON = try? LoopbackHTTPClient(port: dataSources.controlPort)
                 .successfulResponseBody("GET", "/phone?number=\(phone)")
         else { return .statusOnly(404) }
         var body = Array("{\"phone\":".utf8) + phoneJSON

@@ -4,7 +4,8 @@ import Kafka
 
 /// The parts of one case, each a separate process on loopback. The steps of a case break them.
 final class OutageDeployment {
-    private static let killMillisecondsMax: Int64 = 60_000
+    /// How long to wait at most until a killed worker has ended.
+    private static let killedWorkerWaitMillisecondsMax: Int64 = 60_000
     /// How much longer than its drain time a worker may take to end, because the machine may have other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
@@ -251,7 +252,7 @@ final class OutageDeployment {
         case .worker(let number):
             let worker = try findProcess(part)
             worker.signal(SIGKILL)
-            _ = worker.wait(milliseconds: Self.killMillisecondsMax)
+            _ = worker.wait(milliseconds: Self.killedWorkerWaitMillisecondsMax)
             workers[number % workers.count] = nil
         case .broker, .simulator: throw LabError("a case cannot kill \(part)")
         }

@@ -10,7 +10,7 @@ final class OutageSimulator {
     let environment: SimulatorEnvironment
     let process: ChildProcess
     let endpoints: Deployment.SimulatorEndpoints
-    private let client: ControlClient
+    private let client: LoopbackHTTPClient
     private var pushLog: JSONLinesReader
     private var copiedRegistrationCount = 0
     /// Whether the process is stopped with SIGSTOP, so that it responds to no request.
@@ -25,7 +25,7 @@ final class OutageSimulator {
         self.environment = environment
         self.process = process
         self.endpoints = endpoints
-        client = ControlClient(port: endpoints.controlPort)
+        client = LoopbackHTTPClient(port: endpoints.controlPort)
         self.pushLog = JSONLinesReader(path: pushLog)
     }
 

@@ -21,7 +21,7 @@ extension ChannelKeeper {
         -> ChannelEntry?
     {
         let firstLookup = try lookUp(audience, at: managedEnvironment)
-        guard firstLookup.entry == nil, !firstLookup.isComplete else { return firstLookup.entry }
+        guard firstLookup.entry == nil, !firstLookup.isRegistryComplete else { return firstLookup.entry }
         try restore([managedEnvironment])
         return try lookUp(audience, at: managedEnvironment).entry
     }

@@ -180,7 +180,7 @@ package actor ChannelKeeper {
         previousEndMilliseconds: Int64?
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
-        guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isComplete else { return nil }
+        guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
         if let lostEntry = lookup.entry { report(.lost(lostEntry)) }
         return try await createChannel(
             of: audience,

@@ -70,10 +70,10 @@ final class ChannelRegistry {
         /// Whether the audience has an entry that this release cannot read. `entry` is then nil.
         var isUnreadable: Bool
         /// Whether the registry is complete. If not, a missing entry does not mean that there is no channel.
-        var isComplete: Bool
+        var isRegistryComplete: Bool
 
         /// Whether the audience has no channel.
-        var isKnownToBeMissing: Bool { entry == nil && !isUnreadable && isComplete }
+        var isKnownToBeMissing: Bool { entry == nil && !isUnreadable && isRegistryComplete }
     }
 
     func lookUp(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> Lookup {
@@ -82,7 +82,7 @@ final class ChannelRegistry {
         return Lookup(
             entry: entry,
             isUnreadable: values[0] != nil && entry == nil,
-            isComplete: Self.isComplete(values[1])
+            isRegistryComplete: Self.isComplete(values[1])
         )
     }
 

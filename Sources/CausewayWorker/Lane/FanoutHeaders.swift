@@ -103,17 +103,17 @@ enum FanoutHeaders {
             instruction.recordTimestampMilliseconds, instruction.receivedAtMilliseconds,
             instruction.admittedAtMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
-            instruction.channel == nil ? rangeFormat : broadcastFormat,
+            instruction.channel == nil ? rangeFormatNumber : broadcastFormatNumber,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
     /// The last number of `state` in the record of a range. It names the format: a changed format gets another
     /// number.
-    private static let rangeFormat: UInt8 = 1
+    private static let rangeFormatNumber: UInt8 = 1
     /// The last number of `state` in the record of a broadcast. A release that does not know broadcasts rejects this
     /// number. So it does not mistake the record for the record of a range.
-    private static let broadcastFormat: UInt8 = 2
+    private static let broadcastFormatNumber: UInt8 = 2
 
     /// - Parameters:
     ///   - channel: the header `channel`.
@@ -127,7 +127,7 @@ enum FanoutHeaders {
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == stateNumberCount,
-            numbers.removeLast() == "\(channelText == nil ? rangeFormat : broadcastFormat)"
+            numbers.removeLast() == "\(channelText == nil ? rangeFormatNumber : broadcastFormatNumber)"
         else { return nil }
         let broadcast = channelText.flatMap { parseChannel($0) }
         let channelsOfStart = channelsForStarts.map { parseChannels($0) } ?? AudienceChannels()

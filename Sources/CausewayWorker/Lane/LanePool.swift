@@ -101,7 +101,7 @@ extension PushResult.Disposition {
     fileprivate init(_ disposition: ResponseDisposition) {
         switch disposition {
         case .accepted: self = .accepted
-        case .retryNow, .refreshProviderToken: self = .retryNow
+        case .retrySoon, .refreshProviderToken: self = .retrySoon
         case .retryLater, .providerRefused: self = .retryLater
         case .throttled: self = .throttled
         case .tokenDead: self = .tokenDead

@@ -41,27 +41,28 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always)
     func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
-    /// Whether a command waits and the activity's delay is over. The command may have to wait for another reason
-    /// (`mustNextCommandWait`).
+    /// The exact test of the delay: whether a command waits, and `earliestBeginAtMilliseconds` has passed. The command
+    /// may still have to wait because of a deferral (`mustNextCommandWait`).
     @inline(__always) func hasUndelayedCommand(now: Moment) -> Bool {
         !waitingList.isEmpty && !isNextCommandDelayed(now: now)
     }
 
-    /// Whether the activity may have a wait. This quick test is nearly always false, so the exact tests run rarely.
-    /// They test whether the next command is delayed, whether a deferred command must be read again first, and whether
-    /// a command that was read again pauses.
+    /// The quick test before the two exact tests: whether the activity may have to wait, because of a delay or a
+    /// deferral. It is nearly always false. Only if it is true do the exact tests run: `hasUndelayedCommand` for the
+    /// delay of the next command, and `mustNextCommandWait` for deferrals.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || hasOrHadDeferralWait }
 
-    /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed.
+    /// The part of the quick test that concerns deferrals: whether `deferralWait` or `startWait` is ongoing, or was
+    /// ongoing until its time passed. It reads no clock, so it may be true although the wait is over.
     @inline(__always) var hasOrHadDeferralWait: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
     /// - the delay of its next command (`earliestBeginAtMilliseconds`)
     /// - the wait of a rider for a newer command that carries its alert (`riderAwaitingCarrier`)
-    /// - the wait until a deferred command is read again (`deferralWait`, `startWait`)
-    /// - the pause of a command that was read again (`deferralWait`).
+    /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `startWait`)
+    /// - the pause of a command that has come back from there (`deferralWait`).
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
         var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max

@@ -37,8 +37,8 @@ enum ActivityPhase: UInt8 {
     case queuedToBegin
     /// The timer is set, and the activity waits for one of these events:
     /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
-    /// - A deferred command is read again (`startWait`, `deferralWait`).
-    /// - The pause of a command that was read again ends (`deferralWait`).
+    /// - A deferred command comes back from the deferred topic (`startWait`, `deferralWait`).
+    /// - The pause of a command that has come back from there ends (`deferralWait`).
     /// - A newer command is read, and can carry the alert of a rider (`riderAwaitingCarrier`).
     ///
     /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
@@ -78,8 +78,8 @@ enum ActivityPhase: UInt8 {
     case retiringToken
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
     case recordingThrottle
-    /// The push's result was `retryNow`, and the push is retried soon. The timer is set. Next: `ready`; `admitting` for
-    /// a start; `queuedToBegin` or `paused` when another command replaces the current one.
+    /// The push's result was `retrySoon`, and the push is retried after a short back-off. The timer is set. Next:
+    /// `ready`; `admitting` for a start; `queuedToBegin` or `paused` when another command replaces the current one.
     case backingOff
     /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
     /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this

@@ -45,8 +45,7 @@ extension Delivery {
     /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets all of them
     /// together, so that an audience's newest command replaces the older ones. (R21)
     ///
-    /// A command that is read again because Redis lost data waits while `areMembersComplete` is false. Newer commands
-    /// do not wait behind it.
+    /// A reread command (`isReread`) waits while `areMembersComplete` is false. Newer commands do not wait behind it.
     public var nextHandover: RecordIndex? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (areMembersComplete ? rereadHandovers.first : nil)

@@ -9,8 +9,9 @@ import LiveActivity
 ///   to write the change into it.
 /// - If the member left audiences, Redis records that these are notified.
 ///
-/// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply about the
-/// member names the audiences once more. An admission waits until they are notified (`StoreVerdict.departures`).
+/// If a worker dies between two steps, nothing is lost: the next owner reads the Kafka record again, or the next reply
+/// about the member names the audiences once more. An admission waits until they are notified
+/// (`StoreVerdict.departures`).
 ///
 /// What must hold:
 /// - A Kafka record is settled only after the audiences that its replies named are notified, and Redis has recorded

@@ -104,7 +104,7 @@ struct LaneContracts: ~Copyable {
         _ contract: UnmanagedContract,
         in value: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        let digest = command.contractDigest(in: value) ^ appContracts[Int(appIndex)].salt
+        let digest = command.digestOfCheckedParts(in: value) ^ appContracts[Int(appIndex)].salt
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
         if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
         if !templates.hasTemplate(command, ofApp: appIndex, in: value),

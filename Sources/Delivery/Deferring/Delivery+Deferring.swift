@@ -4,7 +4,8 @@ import LiveActivity
 /// of events:
 /// 1. The lane writes the command to the deferred topic (`deferCommand`).
 /// 2. Kafka acknowledges the write. The command's offset is then settled without a result, and its rider is finished.
-/// 3. The command is read again after `deferredDelayMilliseconds`, or earlier if a blocked pool works again.
+/// 3. The command comes back from the deferred topic after `deferredDelayMilliseconds`, or earlier if a blocked pool
+///    works again.
 /// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
 /// A command is deferred if it is overdue, and will probably not be sent within `deferredDelayMilliseconds`. It is
@@ -208,8 +209,9 @@ extension Delivery {
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
-    /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the next
-    /// command was deferred and still pauses.
+    /// The exact test of deferrals: whether an activity must not begin its next command yet, because a deferred command
+    /// must come back from the deferred topic first, or because the next command was deferred and still pauses. Does
+    /// not test the delay of the next command (`hasUndelayedCommand`).
     func mustNextCommandWait(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
@@ -350,8 +352,9 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Marks the draw of a start as refunded. Called when the start is deferred, because the start draws again after it
-    /// has been read again. Unlike `refundUnsentDraw`, also refunds the draw of a start whose push was tried.
+    /// Marks the draw of a start as refunded. Called when the start is deferred, because the start draws again when it
+    /// has come back from the deferred topic. Unlike `refundUnsentDraw`, also refunds the draw of a start whose push
+    /// was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let identifier) = start.draw else { return false }

@@ -27,8 +27,8 @@ struct RecordDeferral: BitwiseCopyable {
     }
 }
 
-/// What an activity waits for: a deferred command that this lane expects to read again, or the end of the pause of a
-/// command that was read again.
+/// What an activity waits for: a command that this lane expects back from the deferred topic, or the end of the pause
+/// of a command that has come back from there.
 struct DeferralWait: BitwiseCopyable {
     /// How long the activity waits for a deferred command after `deferredDelayMilliseconds` has passed.
     static let latenessMillisecondsMax: Int64 = 5_000
@@ -37,9 +37,9 @@ struct DeferralWait: BitwiseCopyable {
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
-    /// Whether the activity waits for the end of a pause: a deferred command was read again too early
-    /// (`RecordDeferral.pauseEndWallMilliseconds`). A newer command that replaces this command waits only for its own
-    /// pause, and usually has none.
+    /// Whether the activity waits for the end of a pause: a command has come back from the deferred topic before the
+    /// end of its pause (`RecordDeferral.pauseEndWallMilliseconds`). A newer command that replaces this command waits
+    /// only for its own pause, and usually has none.
     private(set) var isPause = false
 
     init() {}
@@ -50,8 +50,8 @@ struct DeferralWait: BitwiseCopyable {
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
-    /// Ends the wait for a deferred command, because it has been read again. If the command must still pause, the
-    /// activity now waits for the end of the pause. Of several pauses, the one that ends last counts.
+    /// Ends the wait for a deferred command, because it has come back from the deferred topic. If the command must
+    /// still pause, the activity now waits for the end of the pause. Of several pauses, the one that ends last counts.
     mutating func endOrPause(forMilliseconds milliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
         guard milliseconds > 0 else { return }
@@ -67,8 +67,8 @@ struct DeferralWait: BitwiseCopyable {
     }
 }
 
-/// A deferred start that this lane expects to read again. Newer updates and ends of the activity wait for this start.
-/// Otherwise they could be lost:
+/// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for this
+/// start. Otherwise they could be lost:
 /// - If the activity's earlier life has ended, Redis would reply `ended`.
 /// - If the earlier life has not ended yet, Redis could hold the update or end. The later end of that life would then
 ///   remove it.
@@ -76,7 +76,7 @@ struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the expected start. It has a meaning only while a start is expected.
-    private var version = Version(timestamp: 0, sequence: 0)
+    private var version = Version.zero
 
     /// Whether a start is expected, or was expected and did not come in time.
     @inline(__always) var isOrWasOngoing: Bool { untilMilliseconds != .min }
@@ -90,7 +90,8 @@ struct StartWait: BitwiseCopyable {
         version = max(version, start)
     }
 
-    /// Called when a start of this version is read again or admitted. Ends the wait if the expected start is not newer.
+    /// Called when a start of this version comes back from the deferred topic or is admitted. Ends the wait if the
+    /// expected start is not newer.
     mutating func end(_ start: Version) { if version <= start { self = StartWait() } }
 
     /// Whether the expected start comes before an update or end. An end comes after a start of the same version.

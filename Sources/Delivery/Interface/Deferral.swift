@@ -29,7 +29,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool
-    /// Whether the command had been settled before and was read again because Redis lost data.
+    /// Whether the command is reread: it had been settled before, and Redis lost what it wrote.
     public var isReread: Bool
     /// The version of the older command whose alert this command carries; nil: the alert is the command's
     /// own, or there is none.

@@ -56,7 +56,7 @@ public struct DeliveryConfiguration: Sendable {
     /// How long a push waits after it failed for a reason that only delays it (R18). With 200 ms, the waits after the
     /// activity's first, second and third such failure in a row are 400, 800 and 1,600 ms. They double with each
     /// failure, up to `retryMillisecondsMax`: Apple asks for minutes after a 500 or 503. After the first and the second
-    /// failure, a push with the result `retryNow` waits only 200 ms.
+    /// failure, a push with the result `retrySoon` waits only 200 ms.
     ///
     /// A random part of up to a half is removed from each wait (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
@@ -74,9 +74,9 @@ public struct DeliveryConfiguration: Sendable {
     /// deferred before, or if the lane is more than half full. A command is not deferred if the lane expects to send it
     /// within `deferredDelayMilliseconds`. With the default, a short outage of APNs defers no command.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again. The
-    /// defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that offsets are
-    /// settled within a minute.
+    /// A deferred command comes back from the deferred topic after this time, or earlier if a blocked pool of the lane
+    /// sends again. The defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that
+    /// offsets are settled within a minute.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
     /// reads ahead, it begins no command, so newer states replace most of the backlog before anything is sent.
@@ -141,9 +141,10 @@ public struct DeliveryConfiguration: Sendable {
         validate()
     }
 
-    /// Sets the delay after which a deferred command is read again. Also makes `riderWaitMilliseconds` longer than this
-    /// delay, because the newer state that must carry an alert may be deferred. A shorter delay does not make that wait
-    /// shorter: commands that are deferred already come back after the old delay.
+    /// Sets the delay after which a deferred command comes back from the deferred topic. Also makes
+    /// `riderWaitMilliseconds` longer than this delay, because the newer state that must carry an alert may be
+    /// deferred. A shorter delay does not make that wait shorter: commands that are deferred already come back after
+    /// the old delay.
     public mutating func setDeferredDelay(milliseconds: Int64) {
         deferredDelayMilliseconds = milliseconds
         riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDeferredDelayMilliseconds)

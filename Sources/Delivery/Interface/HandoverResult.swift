@@ -2,7 +2,7 @@ import LiveActivity
 
 /// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
-    /// The command has an outcome. It gets a result, except if it is read again and its first result stays valid
+    /// The command has an outcome. It gets a result, except if it is reread and its first result stays valid
     /// (`Outcome.needsNoResultIfReread`). The outcome is never `invalid`, because a faulty record is rejected when it
     /// is read.
     case outcome(Outcome)

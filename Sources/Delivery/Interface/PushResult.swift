@@ -4,9 +4,11 @@ public struct PushResult {
     /// these cases of `APNs.ResponseDisposition`, and repeats them because it imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
-        /// APNs did not process the push, or asks for another connection or provider token. The push may be
-        /// sent again at once.
-        case retryNow
+        /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again
+        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause to an
+        /// audience's member. A broadcast, and any push from the third failure in a row on, waits as after
+        /// `retryLater`.
+        case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
         /// APNs limits this token or channel. Retry later, and push to it less often.
@@ -31,7 +33,7 @@ public struct PushResult {
         package var showsThatAPNsWorks: Bool {
             switch self {
             case .accepted, .throttled, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
-            case .retryNow, .retryLater, .topicSuspect, .ambiguous: false
+            case .retrySoon, .retryLater, .topicSuspect, .ambiguous: false
             }
         }
     }

@@ -162,7 +162,7 @@ public struct RecordView {
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }
-    /// Whether the record had been settled before and is read again because Redis lost data.
+    /// Whether the record is reread: it had been settled before, and Redis lost what it wrote.
     public var isReread: Bool { slot.isReread }
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var priorityWithoutAlert: UInt8 { slot.priorityWithoutAlert }

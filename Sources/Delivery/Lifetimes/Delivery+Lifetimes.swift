@@ -5,8 +5,7 @@ import LiveActivity
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
-///   fact, or Redis has permanently refused it. A record that is read again reports the fact again, because Redis may
-///   have lost it.
+///   fact, or Redis has permanently refused it. A reread record reports the fact again, because Redis may have lost it.
 /// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
 ///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command ends
 ///   no later life.
@@ -28,7 +27,7 @@ extension Delivery {
         }
         if slot.pointee.lifetime.isEnd || mustNotRepeatRestart(slot) {
             // The life leaves the timetable only after the result is acknowledged. If the worker dies earlier, the
-            // record is read again and must still find the life.
+            // next owner reads the record again, and the record must still find the life.
             if mustRemoveLife(slot) { records[record].ending.followUps.insert(.endLife) }
             return
         }
@@ -61,8 +60,9 @@ extension Delivery {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {
         case .accepted, .ended, .failed, .expired: true
-        // If APNs refused an earlier attempt and the worker then died, the phone still has the activity. So the life
-        // stays.
+        // Redis replies `duplicate` if a worker settled this version and died before the record settled. If APNs had
+        // refused that worker's push, the version was settled as `notShown`, and the reply says so
+        // (`isUnshownDuplicate`). The phone then still has the activity, so the life stays.
         case .duplicate: !slot.pointee.lifetime.isUnshownDuplicate
         case .unregistered: wasEndedByEarlierAttempt(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
@@ -120,8 +120,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .removed }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
-        // A start that is read again reports only `alive`, because APNs may never have accepted this start. The event
-        // `began` could replace the newest life. `alive` replaces no life that a start began.
+        // A reread start reports only `alive`, because APNs may never have accepted this start. The event `began` could
+        // replace the newest life. `alive` replaces no life that a start began.
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
@@ -171,7 +171,7 @@ extension Delivery {
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
         // The lease is the time for which the keeper does not make the command again, because this record is still
-        // worked on. A deferred command is usually read again within `deferAfterMilliseconds` plus
+        // worked on. A deferred command usually comes back from the deferred topic within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let leaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
@@ -220,8 +220,8 @@ extension Delivery {
             )
     }
 
-    /// Settles a start that is read again, and does not send it. Tells Redis the start's version (R25): the end of an
-    /// earlier life may be read again too, and must not end the newer life. If the start's policy limits the lifetime,
+    /// Settles a reread start, and does not send it. Tells Redis the start's version (R25): the end of an
+    /// earlier life may be reread too, and must not end the newer life. If the start's policy limits the lifetime,
     /// also reports to the timetable that the activity was alive, because Redis may have lost this.
     ///
     /// Redis does not learn the version of two kinds of starts:

@@ -15,8 +15,8 @@ extension Delivery {
         }
     }
 
-    /// Notes which records of a newly assigned partition had been settled before. They are read again because Redis
-    /// lost what they wrote. The lane processes them, but they ring no alert and start no activity. They write a second
+    /// Notes which records of a newly assigned partition are reread: they had been settled before, and Redis lost what
+    /// they wrote. The lane processes them, but they ring no alert and start no activity. They write a second
     /// result only if it says something new (`Outcome.needsNoResultIfReread`). (R25)
     ///
     /// - Parameters:
@@ -156,8 +156,9 @@ extension Delivery {
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
     /// until they need another attempt. They no longer change the partition's settled offsets.
     ///
-    /// Waiting records are dropped, even if the partition is lost without a revocation. If a waiting record stayed and
-    /// were read again, it would be merged with its own old copy and end as `duplicate`.
+    /// Waiting records are dropped, even if the partition is lost without a revocation. If a waiting record stayed, and
+    /// this lane got the partition back, the lane would read the record again. The record would then be merged with its
+    /// own old copy and end as `duplicate`.
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)

@@ -124,6 +124,7 @@ package struct PartitionLedger: ~Copyable {
     package var settledRanges: [Range<Int64>] {
         var ranges: [Range<Int64>] = []
         let end = max(nextOffset, restoredEndOffset)
+        // The form with bits can name the offsets below this one, the form with runs the first `rangesMax` ranges.
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {

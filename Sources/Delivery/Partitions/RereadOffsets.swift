@@ -1,4 +1,4 @@
-/// The records of a partition that were settled before and are read again because Redis lost data. (R25)
+/// The reread records of a partition: they were settled before, and Redis lost what they wrote. (R25)
 struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.
@@ -7,7 +7,7 @@ struct RereadOffsets {
     /// searches.
     private let lastRangeEndOffset: Int64
 
-    /// Makes the value for a partition whose settled records are not read again.
+    /// Makes the value for a partition without reread records.
     init() { self.init(settledEndOffset: .min, settledRanges: []) }
 
     init(settledEndOffset: Int64, settledRanges: [Range<Int64>]) {

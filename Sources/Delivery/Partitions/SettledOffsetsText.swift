@@ -28,6 +28,7 @@ package enum SettledOffsetsText {
     /// The largest offset that is accepted in a text. No log reaches it, and sums of offsets do not overflow.
     static let offsetMax: Int64 = 1 << 62
 
+    /// The size of the head: a byte for the format version, and one for the form.
     private static let headBytes = 2
     private static let formatVersion = UInt8(ascii: "1")
     private static let runsForm = UInt8(ascii: "r")

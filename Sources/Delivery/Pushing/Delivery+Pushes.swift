@@ -91,7 +91,7 @@ extension Delivery {
         let isStart = records[record].isStart
         switch result.disposition {
         case .accepted:
-            removeWaitingAlerts(upToAlertOf: record, of: activity)
+            finishCommandsWithObsoleteAlerts(upToAlertOf: record, of: activity)
             activities[activity].resetServiceFaultCount()
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
@@ -115,7 +115,7 @@ extension Delivery {
             activities.enter(.recordingThrottle, activity)
             countThrottledResponse()
             queueStoreCall(.throttle, record)
-        case .retryNow, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
+        case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
         }
     }

@@ -21,8 +21,8 @@ extension Delivery {
         queueOutgoingRecord(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
             // Perhaps an earlier attempt ended the activity, and its response was lost. Then settle the end as
-            // `accepted`: if the end is read again after a crash, Redis replies that the phone has shown it, and the
-            // life leaves the timetable. With `notShown`, the life would stay there.
+            // `accepted`: if the worker dies and the next owner reads the end again, Redis replies that the phone has
+            // shown it, and the life leaves the timetable. With `notShown`, the life would stay there.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)

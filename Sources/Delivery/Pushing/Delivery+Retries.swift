@@ -5,10 +5,10 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
 /// minutes.
 extension Delivery {
-    /// A push with the result `retryNow` is retried after a short back-off, if the pool permits the retry and the
+    /// A push with the result `retrySoon` is retried after a short back-off, if the pool permits the retry and the
     /// activity had at most this many faults in a row. The command is then not deferred, even if it is overdue: APNs
     /// did not process the push, or asks only for another connection or provider token.
-    private static var immediateRetryFaultsMax: UInt8 { 2 }
+    private static var quickRetryFaultsMax: UInt8 { 2 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
     /// the push, or if the push is left to the partition's next owner.
@@ -29,7 +29,7 @@ extension Delivery {
         countRetry()
         let faultCount = activities[activity].serviceFaultCount
         guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        guard disposition == .retryNow, faultCount <= Self.immediateRetryFaultsMax else {
+        guard disposition == .retrySoon, faultCount <= Self.quickRetryFaultsMax else {
             return beginWaitForService(
                 activity,
                 milliseconds: randomRetryPauseMilliseconds(faultCount: faultCount),

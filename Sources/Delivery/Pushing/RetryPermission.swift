@@ -27,7 +27,7 @@ public struct RetryPermission: Sendable {
     public mutating func noteResponse(_ disposition: PushResult.Disposition) {
         switch disposition {
         case .accepted: addResponse(isAccepted: true)
-        case .retryNow, .retryLater, .ambiguous: addResponse(isAccepted: false)
+        case .retrySoon, .retryLater, .ambiguous: addResponse(isAccepted: false)
         // These responses concern the push, its token or the configuration, so they count neither for nor against
         // retries.
         case .throttled, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break

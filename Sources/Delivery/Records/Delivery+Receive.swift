@@ -125,7 +125,7 @@ extension Delivery {
 
     /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
     ///
-    /// Four kinds of commands do not go there: a start that is read again, a lifetime command, a command that is
+    /// Four kinds of commands do not go there: a reread start (`isReread`), a lifetime command, a command that is
     /// rejected because no phone could decode it, and a command to an audience or channel.
     @inline(__always)
     mutating func dispatch(

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters, unless it is read again because
-/// Redis lost data. The dead letter has the record unchanged, or without its value if Kafka refuses the size.
+/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters, unless it is reread
+/// (`isReread`). The dead letter has the record unchanged, or without its value if Kafka refuses the size.
 extension Delivery {
     /// Rejects a record because of a fault.
     /// - Parameter identifier: the command's own id, if it could be read. Otherwise the result has the default id.

@@ -1,15 +1,15 @@
 import LiveActivity
 
-/// Handles records that were settled and are read again, because Redis lost what they wrote.
+/// Handles reread records: they were settled, and are read once more because Redis lost what they wrote.
 ///
-/// Such a record writes its token, its version or its held state to Redis again:
+/// A reread record writes its token, its version or its held state to Redis again:
 /// - A state is sent again if Redis cannot know that the phone displays it. This push has no alert, because an alert
 ///   rings only once.
 /// - A start is not sent. It may have been sent before, and a second push could begin a second activity. The start only
 ///   tells Redis its version (`recordStart`). Otherwise an end of the earlier life could end the new life, because the
-///   end may be read again too.
+///   end may be reread too.
 extension Delivery {
-    /// Settles a record that is read again, without a result and without any other action.
+    /// Settles a reread record, without a result and without any other action.
     mutating func settleWithoutAction(_ record: RecordIndex) {
         records.enter(.finished, record)
         continueAfterAcknowledgements(record)

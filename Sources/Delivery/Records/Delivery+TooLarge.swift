@@ -67,8 +67,8 @@ extension Delivery {
         }
     }
 
-    /// Rejects a command that is too large. A start that is read again is settled instead: an earlier configuration
-    /// may have accepted and sent it.
+    /// Rejects a command that is too large. A reread start is settled instead: an earlier configuration may have
+    /// accepted and sent it.
     private mutating func rejectTooLarge(
         _ command: Command,
         index: RecordIndex,

@@ -22,8 +22,8 @@ public struct RecordSlot: BitwiseCopyable {
     private(set) var stage = RecordStage.received
     /// The event of a command. In any other record, the value has no meaning.
     var event: Event = .update
-    /// Whether the record was settled before and is read again because Redis lost data. If so, its alert must not ring
-    /// again, and it must not start an activity again. (R25)
+    /// Whether the record is reread: it had been settled before, and Redis lost what it wrote. Its alert must then not
+    /// ring again, and it must not start an activity again. (R25)
     var isReread = false
     /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first the
     /// command's own priority or the default. It may change when the command takes over or loses an alert.
@@ -46,7 +46,7 @@ public struct RecordSlot: BitwiseCopyable {
     let place: RecordPlace
     /// The version of a command. The slot keeps the version if the record becomes a registration after its command has
     /// ended (`registerToken`).
-    var version = Version(timestamp: 0, sequence: 0)
+    var version = Version.zero
     /// The expiration that the command names, UNIX seconds; -1: it names none, as in `Command`. For a start, the
     /// policy's `startSeconds` limit the expiration, so it is never -1.
     var ownExpirationSeconds: Int64 = -1
@@ -129,5 +129,5 @@ extension RecordSlot {
 }
 
 /// What a record is. Each record is `invalid` until its content is copied into the slot. Two kinds of records are never
-/// copied and stay `invalid`: a rejected one, and one that is read again and needs no action.
+/// copied and stay `invalid`: a rejected one, and a reread one that needs no action.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }

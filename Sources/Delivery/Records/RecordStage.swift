@@ -16,7 +16,7 @@
 /// A command that ends or restarts a life (`isLifetimeCommand`) is `registering` until Redis has replied about the
 /// life. Then it is `received` again.
 ///
-/// A record that is read again and needs no action is `finished` at once.
+/// A reread record that needs no action is `finished` at once.
 ///
 /// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an
 /// outcome. If the deferred topic does not accept it and its pool sends again, it returns as if it had just been
@@ -35,7 +35,7 @@ enum RecordStage: UInt8 {
     /// - `registering` for a lifetime command.
     /// - `handedOver` for a command to an audience.
     /// - `registering` or `unregistering` for a record of the registrations topic.
-    /// - `finished` for an invalid record, and for a record that is read again and needs no action.
+    /// - `finished` for an invalid record, and for a reread record that needs no action.
     case received
     /// In its activity's waiting list. Next:
     /// - `current` when its turn comes.

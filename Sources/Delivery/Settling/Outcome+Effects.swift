@@ -12,9 +12,8 @@ extension Outcome {
         }
     }
 
-    /// Whether a record that is read again needs no second result if this is its outcome now. It was neither sent nor
-    /// held this time, so its first result stays valid. But if it counts superseded commands, it always gets a result.
-    /// (R25)
+    /// Whether a reread record needs no second result if this is its outcome now. It was neither sent nor held this
+    /// time, so its first result stays valid. But if it counts superseded commands, it always gets a result. (R25)
     var needsNoResultIfReread: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

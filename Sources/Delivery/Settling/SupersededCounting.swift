@@ -35,7 +35,7 @@ extension RecordSlot {
     /// counted:
     /// - a command to whose admission Redis has replied
     /// - a start, a held command, and a command whose result has a reason
-    /// - a command that is read again, because it had its result before
+    /// - a reread command, because it had its result before
     /// - a command that still has its own token, because its record must register this token
     @inline(__always)
     var mayEndWithoutResult: Bool {

@@ -6,7 +6,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case takeStartToken
         /// A command asks for its admission.
         case admit
-        /// A start that is read again tells Redis its version, and is not sent.
+        /// A reread start tells Redis its version, and is not sent.
         case recordStart
         /// A command without a token is stored in Redis until a token registers.
         case hold
@@ -43,7 +43,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// Whether `awaitingStoreRecordCount` counts the call, because a command or registration waits for the reply.
         /// These calls are not counted:
         /// - The calls of a tombstone. The tombstone itself is counted once, for all its calls.
-        /// - Calls for whose replies no command waits: they record a start that is read again or an outcome, refund a
+        /// - Calls for whose replies no command waits: they record a reread start or an outcome, refund a
         ///   draw, or confirm departures.
         /// - `reportLifetimeEvent`, because most records make this call after they have their outcome.
         var isAwaited: Bool {

@@ -48,7 +48,7 @@ extension Delivery {
         // Redis must not settle `older` now, because its alert may be unsent. Otherwise the alert could be lost:
         // 1. Redis counts the alert as sent or replaced.
         // 2. `newer` is dropped, because its partition is revoked.
-        // 3. The record of `older` is read again, and has no effect.
+        // 3. The next owner reads `older` again, and this has no effect.
         if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
         return endSupersededCommand(older, by: newer)
     }
@@ -125,12 +125,13 @@ extension Delivery {
         return carrier
     }
 
-    /// Called when APNs has accepted the current command. Removes the command's alert, and older ones, from the first
-    /// waiting states. Otherwise the phone would ring twice for one alert, or for an older alert after a newer one.
+    /// Called when APNs has accepted the current command. Finishes the first waiting commands and riders whose alert is
+    /// the accepted one or an older one. Otherwise the phone would ring twice for one alert, or for an older alert
+    /// after a newer one.
     ///
-    /// A state that is older than the current command is finished, because Redis would supersede it. A newer state is
-    /// still sent, but without the alert that it carries.
-    mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
+    /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
+    /// - A newer waiting state is still sent, but without the alert that it carries: only its rider is finished.
+    mutating func finishCommandsWithObsoleteAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
             guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,

@@ -23,7 +23,7 @@ public struct MemberPage {
         public static let byteCount = 16
         public static let formatVersion: UInt8 = 1
         public static let lowerBoundByteOffset = 4
-        public static let nextBoundByteOffset = 8
+        public static let nextLowerBoundByteOffset = 8
     }
 
     public enum Flag {
@@ -47,7 +47,7 @@ public struct MemberPage {
             return nil
         }
         self.bytes = bytes
-        guard let nextBound, nextBound <= lowerBound else { return }
+        guard let nextLowerBound, nextLowerBound <= lowerBound else { return }
         return nil
     }
 
@@ -57,14 +57,14 @@ public struct MemberPage {
 
     /// The first position of the next page; nil: this is the segment's last page.
     @inlinable
-    public var nextBound: UInt32? {
-        let bound = number(at: Header.nextBoundByteOffset)
+    public var nextLowerBound: UInt32? {
+        let bound = number(at: Header.nextLowerBoundByteOffset)
         return bound == 0 ? nil : bound
     }
 
     @inlinable
     public func contains(_ position: UInt32) -> Bool {
-        position >= lowerBound && (nextBound.map { position < $0 } ?? true)
+        position >= lowerBound && (nextLowerBound.map { position < $0 } ?? true)
     }
 
     @inlinable

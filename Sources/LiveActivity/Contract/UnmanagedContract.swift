@@ -115,7 +115,7 @@ extension Command {
     ///
     /// Two different values have equal digests with a probability of 2⁻⁶⁴. A producer that constructs such a
     /// pair harms only its own app: a state passes the check, and the app's phones drop the state.
-    public func contractDigest(in record: UnsafeRawBufferPointer) -> UInt64 {
+    public func digestOfCheckedParts(in record: UnsafeRawBufferPointer) -> UInt64 {
         var digest = Digest()
         digest.add(contentState.bytes(in: record))
         if event == .start {

@@ -11,10 +11,11 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public var traceIdentifierLow: UInt64
     /// The id of the span that is the parent of further spans; never zero.
     public var span: UInt64
-    /// Bit 0 of the flags: the sender may have recorded the trace. Bits other than 0 and 1 are not kept, because the
-    /// specification says that unknown bits must be written as zero (section 3.2.2.5).
+    /// The flag 0x01: the sender may have recorded the trace. Flags other than 0x01 and 0x02 are not kept, because the
+    /// specification says that unknown flags must be written as zero (section 3.2.2.5).
     public var isSampled: Bool
-    /// Bit 1 of the flags, from level 2 of the specification: the low seven bytes of the trace id are random.
+    /// The flag 0x02: the low seven bytes of the trace id are random. Only W3C Trace Context Level 2 has this flag
+    /// (https://www.w3.org/TR/trace-context-2/).
     public var hasRandomTraceIdentifier: Bool
 
     public init(
@@ -80,7 +81,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         output[54] = UInt8(ascii: "0") + UInt8(flags)
     }
 
-    /// The flags of the header: bit 0 sampled, bit 1 random.
+    /// The flags of the header: 0x01 sampled, 0x02 random.
     var flags: Int { (isSampled ? 1 : 0) + (hasRandomTraceIdentifier ? 2 : 0) }
 
     /// Reads at most 16 lower-case hexadecimal digits.

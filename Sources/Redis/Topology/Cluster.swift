@@ -330,7 +330,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, from: connection.location) {
             followRedirection(redirection, keyFingerprint: call.keyFingerprint)
-        } else if call.kind == .call, RedisError(reply: error).concernsSlots {
+        } else if call.kind == .call, RedisError(reply: error).requiresSlotMapLookup {
             requestLookup()
         }
     }
@@ -351,8 +351,9 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 }
 
 extension RedisError {
-    /// Whether the error says that the server does not have the key's slot, or that it refuses to write.
-    fileprivate var concernsSlots: Bool {
+    /// Whether the error shows that the slot map may be outdated: the server does not have the key's slot, or is now a
+    /// replica (`readOnly`, `masterDown`), or the cluster does not serve all slots (`clusterDown`).
+    fileprivate var requiresSlotMapLookup: Bool {
         switch code {
         case .clusterDown, .readOnly, .masterDown, .moved, .ask: true
         default: false

@@ -187,12 +187,12 @@ struct ReplayReader {
 
 /// Knows which records the workers' group has not committed yet.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil: nothing is committed, so the workers will read all records. If
-    /// ``isIgnoredByGroup`` is set, nil means that they will read none.
+    /// The committed offset of each partition; nil: nothing is committed. The workers will then read all records of the
+    /// partition if ``isReadByGroup`` is true, and otherwise none.
     private let committedOffsets: [Int64?]
-    /// Whether the workers' group does not read this topic: the topic is not an input, and the group has committed no
-    /// offset for it. Then no record counts as unread.
-    private let isIgnoredByGroup: Bool
+    /// Whether the workers' group reads this topic: the topic is an input, or the group has committed an offset for it.
+    /// If not, no record counts as unread.
+    private let isReadByGroup: Bool
 
     /// - Parameter isInput: whether the workers read the topic. If true, all records are unread as long as the group
     ///   has committed no offset.
@@ -209,11 +209,11 @@ struct GroupCommittedOffsets {
         )
         defer { groupPositions.close(timeoutMilliseconds: 5_000) }
         committedOffsets = try groupPositions.readPositions(timeoutMilliseconds: 30_000).map(\.committedOffset)
-        isIgnoredByGroup = !isInput && committedOffsets.allSatisfy { $0 == nil }
+        isReadByGroup = isInput || committedOffsets.contains { $0 != nil }
     }
 
     func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
-        guard !isIgnoredByGroup, committedOffsets.indices.contains(Int(partition)) else { return false }
+        guard isReadByGroup, committedOffsets.indices.contains(Int(partition)) else { return false }
         return committedOffsets[Int(partition)].map { offset >= $0 } ?? true
     }
 }

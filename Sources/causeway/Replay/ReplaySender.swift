@@ -38,8 +38,8 @@ struct ReplaySender {
     private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// How many commands have no copy in Kafka, but may still be reopened in Redis, because the calls that settle them
-    /// again failed with `reason`.
+    /// How many commands have no copy in Kafka, but may still be reopened in Redis: the calls that had to settle their
+    /// versions failed with `reason`.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
 

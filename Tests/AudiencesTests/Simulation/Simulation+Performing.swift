@@ -86,7 +86,7 @@ extension Simulation {
     private func chooseFate(of token: String) -> SimulatedWorker.PushFate {
         guard nowMilliseconds < faultsUntilMilliseconds else { return .processed }
         if random.chance(parameters.pushFailurePerMille) {
-            return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retryNow, status: 0)
+            return random.chance(500) ? .refused(.retryLater, status: 503) : .refused(.retrySoon, status: 0)
         }
         if random.chance(parameters.rateLimitPerMille) { return .refused(.throttled, status: 429) }
         if random.chance(parameters.rejectionPerMille) { return .refused(.rejected, status: 400) }

@@ -82,13 +82,13 @@ struct ChildProcessTests {
     }
 }
 
-@Suite("The control client", .ownThread)
-struct ControlClientTests {
+@Suite("The HTTP client for loopback", .ownThread)
+struct LoopbackHTTPClientTests {
     @Test(arguments: ["the simulator", "the worker"])
     func `The error names the server and its address if nobody responds`(_ server: String) {
         // Nothing listens at port 1. A port that was free a moment ago would not do, because another test may
         // have taken it.
-        let client = ControlClient(port: 1, serverName: server)
+        let client = LoopbackHTTPClient(port: 1, serverName: server)
         let error = #expect(throws: LabError.self) { try client.request("GET", "/") }
         #expect(error?.reason.hasPrefix("GET / to \(server): ") == true)
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)

@@ -110,7 +110,7 @@ struct FanoutTests {
     @Test func `Single commands before and during a fan-out are counted separately`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }
-        results.singleCommandLoad = SingleCommandLoad(commandsPerSecond: 10, client: ControlClient(port: 1))
+        results.singleCommandLoad = SingleCommandLoad(commandsPerSecond: 10, client: LoopbackHTTPClient(port: 1))
         func add(_ command: String, _ outcome: String, after milliseconds: Int) {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#

@@ -133,7 +133,7 @@ import Testing
         core.receive(.alert(-300))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert"))
-        core.respond(.retryNow)
+        core.respond(.retrySoon)
         core.elapse(1_010)
         #expect(try !#require(core.push()).body.contains("alert"))
     }

@@ -145,7 +145,7 @@ import Testing
         #expect(core.settlements == ["u3 accepted"])
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .ambiguous])
     func `A newer state carries an alert whose push failed`(disposition: PushResult.Disposition) throws {
         let core = CoreHarness()
         core.receive(.alert(1))

@@ -265,7 +265,7 @@ import Testing
     }
 
     /// A push of the start was attempted, so the core does not refund the start's draw.
-    @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retryLater, .retrySoon, .rejected, .tokenDead, .ambiguous])
     func `A start whose push was attempted keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))

@@ -309,7 +309,7 @@ final class CoreHarness {
                         status: status,
                         reason: reason,
                         invalidAtMilliseconds: invalidAt,
-                        sentAtMilliseconds: disposition == .retryNow ? -1 : sentAtMilliseconds[record] ?? -1,
+                        sentAtMilliseconds: disposition == .retrySoon ? -1 : sentAtMilliseconds[record] ?? -1,
                         responseAtMilliseconds: now.wallMilliseconds,
                         connectionNumber: connection,
                         isTokenRefusalTrusted: isTokenRefusalTrusted

@@ -170,7 +170,7 @@ import Testing
         core.reply(.send)
         core.elapse(12_000)
         core.push()
-        core.respond(.retryNow)
+        core.respond(.retrySoon)
         core.elapse(110)
         core.push()
         core.respond(.accepted)

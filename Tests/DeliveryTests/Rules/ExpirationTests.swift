@@ -117,7 +117,7 @@ import Testing
     @Test func `A push expires while it backs off`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.expirationAtStart))
-        core.admitAndRespond(.retryNow)
+        core.admitAndRespond(.retrySoon)
         core.elapse(1_000)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.settlements == ["u1 notShown"])

@@ -131,7 +131,7 @@ import Testing
     @Test func `A retry that is cancelled makes room for the next command`() {
         let core = CoreHarness { $0.creditsPerPoolMax = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
-        core.admitAndRespond(.retryNow)
+        core.admitAndRespond(.retrySoon)
         #expect(core.outstandingCalls == [], "b's push backs off and is still on its way")
         core.receive(.update(2, of: "b"))
         #expect(core.outstandingCalls == ["admit c.u1"])

@@ -51,7 +51,7 @@ import Testing
         #expect(core.isDrained(core.commandsPartition))
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .ambiguous])
     func `A push of a revoked partition is not repeated by this worker`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -70,7 +70,7 @@ import Testing
     @Test func `A push that backs off is dropped at once`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndRespond(.retryNow)
+        core.admitAndRespond(.retrySoon)
         core.beginRevoking(core.commandsPartition)
         #expect(core.isDrained(core.commandsPartition))
         core.elapseSpacing()
@@ -80,7 +80,7 @@ import Testing
 
     /// Redis permits the start to this worker alone, so this worker must finish it. The next owner would only
     /// report `unknown`.
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater])
+    @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater])
     func `A start that backs off is finished by the worker that Redis permitted to send it`(
         disposition: PushResult.Disposition
     ) {
@@ -125,7 +125,7 @@ import Testing
         let core = CoreHarness()
         let secondPartition = core.assign(.commands, number: 1)
         core.receive(.update(1))
-        core.admitAndRespond(.retryNow)
+        core.admitAndRespond(.retrySoon)
         core.receive(.start(2), partition: secondPartition)
         core.beginRevoking(core.commandsPartition)
         core.elapseSpacing()

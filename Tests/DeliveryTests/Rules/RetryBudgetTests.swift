@@ -250,7 +250,7 @@ private struct OutagePool {
                 budgetHundredths =
                     isRetry ? max(0, budgetHundredths - 100) : min(budgetHundredths + 10, Self.savedRetriesMax * 100)
                 permission.noteSentPush(now: core.now)
-                let disposition = sentPushCount % interval == 0 ? PushResult.Disposition.retryNow : responses
+                let disposition = sentPushCount % interval == 0 ? PushResult.Disposition.retrySoon : responses
                 permission.noteResponse(disposition)
                 core.respond(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }

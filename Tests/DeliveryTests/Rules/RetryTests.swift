@@ -10,7 +10,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.send, number: CoreHarness.startSeconds + 5)
         let firstPush = try #require(core.push())
-        core.respond(.retryNow, connection: 3)
+        core.respond(.retrySoon, connection: 3)
         #expect(core.push() == nil, "the retry waits for its back-off")
         core.elapse(200 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == [], "Redis is not asked again")
@@ -118,7 +118,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .throttled, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .throttled, .ambiguous])
     func `Faults of the service use up no attempts`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.retryMillisecondsMax = 1_000 }
         core.receive(.update(1, beside: ExpirationTests.farExpiration))
@@ -155,7 +155,7 @@ import Testing
         #expect(pausesMilliseconds == [2, 3])
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .ambiguous])
     func `A push that waits for the service expires`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
@@ -229,7 +229,7 @@ import Testing
         #expect(core.results.first?.reason == reason)
     }
 
-    @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retryNow, "notProcessed")])
+    @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retrySoon, "notProcessed")])
     func `The result of an expired command says why its push failed`(
         disposition: PushResult.Disposition,
         reason: String
@@ -295,7 +295,7 @@ import Testing
         #expect(core.outstandingCalls == [])
     }
 
-    @Test(arguments: [PushResult.Disposition.retryLater, .retryNow])
+    @Test(arguments: [PushResult.Disposition.retryLater, .retrySoon])
     func `An unprocessed start is sent again when Redis admits it again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.start(1))
@@ -321,7 +321,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.admitAndRespond(.retryNow)
+        core.admitAndRespond(.retrySoon)
         core.receive(.update(2))
         core.elapse(208)
         core.reply(.send)
@@ -334,7 +334,7 @@ import Testing
     @Test func `A newer state cancels a retry that backs off`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.admitAndRespond(.retryNow)
+        core.admitAndRespond(.retrySoon)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.settlements == ["u1 notShown"])
@@ -343,7 +343,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
     }
 
-    @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
+    @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .ambiguous])
     func `No retry begins while a newer state waits`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))

@@ -93,7 +93,7 @@ extension Simulation {
         for push in lostPushes {
             let wasSentCompletely = !random.chance(200)
             if !wasSentCompletely {
-                respond(to: push, worker, .retryNow, 0)
+                respond(to: push, worker, .retrySoon, 0)
                 continue
             }
             if random.chance(500) { _ = deliverPush(worker.delivery.view(push.record)) }
@@ -119,7 +119,7 @@ extension Simulation {
             return position > processedCount
         }
         trace?("\(now % 1_000_000) GOAWAY on \(number): \(processedCount) of \(pushCount) are kept")
-        for push in refusedPushes { respond(to: push, worker, .retryNow, 0) }
+        for push in refusedPushes { respond(to: push, worker, .retrySoon, 0) }
     }
 
     /// Changes MAX_CONCURRENT_STREAMS of a connection to one, or back to its first value.
@@ -155,7 +155,7 @@ extension Simulation {
             return
         }
         switch last.disposition {
-        case .retryNow, .retryLater, .throttled, .tokenSuspect, .topicSuspect, .tokenDead: break
+        case .retrySoon, .retryLater, .throttled, .tokenSuspect, .topicSuspect, .tokenDead: break
         case .ambiguous:
             if view.isStart { violations.append("\(name): a start was sent again after its response was lost") }
         case .accepted, .rejected, .channelGone:

@@ -325,8 +325,8 @@ final class Simulation {
         case .lostAfterProcessing:
             _ = deliverPush(worker.delivery.view(push.record))
             respond(to: push, worker, .ambiguous, 0)
-        case .refusedStream: respond(to: push, worker, .retryNow, 0)
-        case .providerTokenRefused: respond(to: push, worker, random.chance(500) ? .retryNow : .retryLater, 403)
+        case .refusedStream: respond(to: push, worker, .retrySoon, 0)
+        case .providerTokenRefused: respond(to: push, worker, random.chance(500) ? .retrySoon : .retryLater, 403)
         case .everyTokenRefused: respond(to: push, worker, .tokenSuspect, 400, isTokenRefusalTrusted: false)
         case .unknownReason: respond(to: push, worker, .rejected, 400)
         }

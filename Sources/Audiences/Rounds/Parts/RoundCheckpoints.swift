@@ -38,7 +38,7 @@ struct RoundCheckpoints: BitwiseCopyable {
 struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
     /// The newest version that the last owner had under way; with the timestamp 0: none.
-    var newestVersion = Version(timestamp: 0, sequence: 0)
+    var newestVersion = Version.zero
     /// The positions of the last owner's parked members, ascending, eight bytes each. The members at the first
     /// `readPositionCount` positions have been read again.
     var parkedPositions: HeapBytes

@@ -3,17 +3,23 @@ import LiveActivity
 
 /// The versions of a round: those under way, and what the round knows about older and newer ones.
 struct RoundVersions: BitwiseCopyable {
-    // The first and the last version in the round's list; `.null`: the list is empty. First come the versions under
-    // way, oldest first. Then come the versions in the phase `received`, in the order in which their records arrived.
-    var oldest = RangeVersionIndex.null
-    var newest = RangeVersionIndex.null
+    /// The first version in the round's list; `.null`: the list is empty.
+    ///
+    /// The list begins with the versions that have begun (all phases except `received`), oldest first. Then come the
+    /// versions in the phase `received`, in the order in which their records arrived. Only a round in the phase
+    /// `claiming` or `awaitingClaim`, or one that was drained or abandoned in these phases, has versions in the phase
+    /// `received`.
+    var first = RangeVersionIndex.null
+    /// The last version in the round's list (see `first`); `.null`: the list is empty. If no version is in the phase
+    /// `received`, this is the newest one. Otherwise an earlier version in the list may be newer.
+    var last = RangeVersionIndex.null
     /// The number of late versions that are not settled yet (``RangeVersionSlot/isLate``). They are not in the list of
     /// versions. The round is not freed while it has any.
     var lateVersionCount: UInt16 = 0
     /// The newest version that this worker or an earlier owner has settled in this round; with the timestamp 0: none.
-    var newestSettled = Version(timestamp: 0, sequence: 0)
+    var newestSettled = Version.zero
     /// The newest version that the store has admitted; with the timestamp 0: none is known.
-    var newestAdmitted = Version(timestamp: 0, sequence: 0)
+    var newestAdmitted = Version.zero
     /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); nil: it is not missing.
     @CompactOptional var newestAdmittedMissingSinceMilliseconds: Int64?
     /// The offset of the round's first record that was passed over (R30) and waits to be read again; `.max`: there is

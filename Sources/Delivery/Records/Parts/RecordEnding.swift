@@ -46,6 +46,7 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
     /// Removes the life from the timetable, after the result is acknowledged. If the life were removed first, a crash
-    /// could make the result wrong: the command, read again, would find no life, and report that it ended nothing.
+    /// could make the result wrong: the next owner would read the command again, find no life, and report that the
+    /// command ended nothing.
     static let endLife = FollowUps(rawValue: 4)
 }

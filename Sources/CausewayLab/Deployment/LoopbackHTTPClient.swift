@@ -2,7 +2,7 @@ import HTTP
 
 /// Sends HTTP requests on loopback, to the simulator's control interface or to a worker's `/metrics`, and waits for
 /// each response.
-struct ControlClient {
+struct LoopbackHTTPClient {
     static let responseBodyBytesMax = 256 << 20
     static let timeoutMilliseconds = 120_000
 

@@ -1,6 +1,6 @@
 import Foundation
 
-extension ControlClient {
+extension LoopbackHTTPClient {
     /// Sends a JSON object, or no body, and returns the JSON object of a successful response.
     @discardableResult
     func requestObject(_ method: String, _ target: String, _ body: [String: Any]? = nil) throws(LabError) -> [String:
