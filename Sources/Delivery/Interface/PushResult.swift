@@ -5,9 +5,9 @@ public struct PushResult {
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again
-        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause to an
-        /// audience's member. A broadcast, and any push from the third failure in a row on, waits as after
-        /// `retryLater`.
+        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause to a
+        /// member in a round. A broadcast, a push to a joiner, and any push from the third failure in a row on, wait as
+        /// after `retryLater`.
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
