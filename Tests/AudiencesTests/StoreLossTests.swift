@@ -84,6 +84,39 @@ import Testing
         #expect(Set(pushesAfterReturnOfMembers(to: harness).map(\.member)) == Set(Self.members))
     }
 
+    /// A producer wrote two versions in the wrong order. The store has lost the admission of the newer one.
+    @Test func `A round waits if the store does not know its newest version, whatever the order of its records`() {
+        let harness = RoundHarness()
+        harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
+        admitToStore(1, in: harness)
+        harness.appendCommand(2, hasAlert: true)
+        harness.appendCommand(1, hasAlert: true)
+        harness.performPendingWork()
+        harness.advanceClock(milliseconds: 10)
+        #expect(Set(pushesAfterReturnOfMembers(to: harness).map(\.member)) == Set(Self.members))
+    }
+
+    @Test func `While a round waits for its members, its gauge shows since when they wait`() throws {
+        let harness = RoundHarness()
+        harness.core.membersLastCompleteAtMilliseconds = .min
+        admit(1, in: harness)
+        harness.advanceClock(milliseconds: 60_000)
+        #expect(harness.sendAndAcceptPushes().isEmpty)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
+    }
+
+    @Test func `A version that arrives after its round has lost the claim does not end the members' waiting time`() {
+        let harness = RoundHarness()
+        for name in Self.members { harness.join(name) }
+        admit(1, in: harness)
+        harness.send(atMost: 30)
+        harness.advanceClock(milliseconds: 100)
+        harness.core.claimLost(RoundIndex(rawValue: 0), areMembersLost: false, now: harness.moment)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
+        harness.appendCommand(2)
+        #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
+    }
+
     /// The core never learns that the store has all members. For example, the Redis user may not read the marks.
     @Test func `A round that no reading of the marks releases begins after ten minutes`() {
         let harness = RoundHarness()
@@ -118,6 +151,12 @@ import Testing
 
     /// Admits a command, so that the store knows its version. Then gives the core the command's fan-out record.
     private func admit(_ number: Int, in harness: RoundHarness) {
+        admitToStore(number, in: harness)
+        harness.appendCommand(number, hasAlert: true)
+        harness.performPendingWork()
+    }
+
+    private func admitToStore(_ number: Int, in harness: RoundHarness) {
         let admission = AudienceAdmission<[UInt8]>(
             version: Version(timestamp: RoundHarness.startSeconds + Int64(number), sequence: 0),
             digest: 1,
@@ -131,8 +170,6 @@ import Testing
             expirationSeconds: 0
         )
         #expect(harness.store.perform(harness.makeCall(.admit(admission))).verdict == .send)
-        harness.appendCommand(number, hasAlert: true)
-        harness.performPendingWork()
     }
 
     /// Checks that nothing is sent for 10 s. Then adds the members to the store again, and returns the pushes that

@@ -74,16 +74,22 @@ extension Audiences {
     /// (`ending`, `draining`, `abandoned`). Parked members do not count.
     private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
-        case .claiming, .awaitingVersions:
-            rangeVersions[rounds[round].versions.first].record.instruction.admittedAtMilliseconds
-        case .restoring, .running, .awaitingClaim:
-            hasReachedAllMembers(round) ? nil : rounds[round].progress.unreachedMembersSinceWallMilliseconds
-        case .ending, .draining, .abandoned: nil
+        case .awaitingVersions:
+            return rangeVersions[rounds[round].versions.first].record.instruction.admittedAtMilliseconds
+        case .claiming, .awaitingClaim, .restoring, .running:
+            guard hasReachedAllMembers(round) else {
+                return rounds[round].progress.unreachedMembersSinceWallMilliseconds
+            }
+            let received = lastBegunAndFirstReceived(of: round).received
+            return received == .null ? nil : rangeVersions[received].record.instruction.admittedAtMilliseconds
+        case .ending, .draining, .abandoned: return nil
         }
     }
 
+    /// Whether every member has had its turn in each version that has begun. True if no version has begun.
     private func hasReachedAllMembers(_ round: RoundIndex) -> Bool {
-        rounds[round].progress.completedPosition >= readingEndPosition(of: round)
+        let newest = lastBegunAndFirstReceived(of: round).begun
+        return newest == .null || rounds[round].progress.completedPosition >= rangeVersions[newest].endPosition
     }
 
     /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.

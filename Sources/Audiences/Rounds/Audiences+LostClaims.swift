@@ -67,18 +67,17 @@ extension Audiences {
     /// - False if the round has waited `memberWaitsMax` times. Each failed attempt to connect to a Redis server counts
     ///   as a loss. Without this limit, one unavailable server would keep the rounds on all other servers waiting.
     /// - True if ``mayLackMembers`` is true.
-    /// - True if the store does not know that the round's last version (``RoundVersions/last``) was admitted: it has
-    ///   lost its data since. This is checked only before the first wait, and not for starts.
+    /// - True if the store does not know that the round's newest version was admitted: it has lost its data since. This
+    ///   is checked only before the first wait, and not for starts.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
         guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.memberWaitCount < Self.memberWaitsMax else {
             return false
         }
         if mayLackMembers { return true }
-        let last = rounds[round].versions.last
-        guard last != .null, !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0 else {
-            return false
-        }
-        return reply?.newestVersion.map { $0 < rangeVersions[last].record.version } ?? true
+        guard !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0,
+            let newest = newestListedVersion(of: round)
+        else { return false }
+        return reply?.newestVersion.map { $0 < newest } ?? true
     }
 
     /// Makes the round wait until a poll of the store's marks (R24) shows that the store has all members again, or

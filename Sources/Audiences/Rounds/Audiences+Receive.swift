@@ -228,18 +228,14 @@ extension Audiences {
 
     /// Removes the received versions from the round's list, and begins or ends each in the order of arrival.
     mutating func beginOrEndReceivedVersions(of round: RoundIndex, now: Moment) {
-        // The versions under way come first in the list, then the received records.
-        var predecessor = RangeVersionIndex.null
-        var rangeVersion = rounds[round].versions.first
-        while rangeVersion != .null, rangeVersions[rangeVersion].phase != .received {
-            (predecessor, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
-        }
-        if predecessor == .null {
+        let (lastBegun, firstReceived) = lastBegunAndFirstReceived(of: round)
+        if lastBegun == .null {
             rounds[round].versions.first = .null
         } else {
-            rangeVersions[predecessor].nextVersion = .null
+            rangeVersions[lastBegun].nextVersion = .null
         }
-        rounds[round].versions.last = predecessor
+        rounds[round].versions.last = lastBegun
+        var rangeVersion = firstReceived
         while rangeVersion != .null {
             let next = rangeVersions[rangeVersion].nextVersion
             rangeVersions[rangeVersion].nextVersion = .null

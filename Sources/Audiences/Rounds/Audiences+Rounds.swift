@@ -73,14 +73,7 @@ extension Audiences {
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
-        // In the phase `claiming`, the last version need not be the newest one, so this may say that a version is
-        // missing whose record has arrived. After the reply to the claim, that version begins, which clears the time;
-        // or it is settled, and then the round has nothing to send.
-        let last = rounds[round].versions.last
-        let newestSeenVersion =
-            last == .null
-            ? rounds[round].versions.newestSettled
-            : max(rangeVersions[last].record.version, rounds[round].versions.newestSettled)
+        let newestSeenVersion = max(newestListedVersion(of: round) ?? .zero, rounds[round].versions.newestSettled)
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds =
             version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
@@ -195,7 +188,8 @@ extension Audiences {
     }
 
     /// Returns the end of the newest version's window; 0 without a version. The round reads no members at or above this
-    /// position.
+    /// position. Call it only while the round's list has no version in the phase `received`: then the last version is
+    /// the newest one.
     func readingEndPosition(of round: RoundIndex) -> UInt64 {
         let newest = rounds[round].versions.last
         return newest == .null ? 0 : rangeVersions[newest].endPosition

@@ -62,6 +62,28 @@ extension Audiences {
             : max(rangeVersions[newest].record.version, rounds[round].checkpoints.restored.newestVersion)
     }
 
+    /// Returns the newest version in the round's list, begun or received; nil if the list is empty.
+    func newestListedVersion(of round: RoundIndex) -> Version? {
+        var newest: Version?
+        var rangeVersion = rounds[round].versions.first
+        while rangeVersion != .null {
+            newest = max(newest ?? .zero, rangeVersions[rangeVersion].record.version)
+            rangeVersion = rangeVersions[rangeVersion].nextVersion
+        }
+        return newest
+    }
+
+    /// Splits the round's list in two: returns the last version that has begun, which is the newest of these, and the
+    /// first one in the phase `received`. `.null`: there is none.
+    func lastBegunAndFirstReceived(of round: RoundIndex) -> (begun: RangeVersionIndex, received: RangeVersionIndex) {
+        var lastBegun = RangeVersionIndex.null
+        var rangeVersion = rounds[round].versions.first
+        while rangeVersion != .null, rangeVersions[rangeVersion].phase != .received {
+            (lastBegun, rangeVersion) = (rangeVersion, rangeVersions[rangeVersion].nextVersion)
+        }
+        return (lastBegun, rangeVersion)
+    }
+
     /// Adds a range version to the end of the round's list. ``unlink(_:of:)`` removes one.
     mutating func link(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
         let last = rounds[round].versions.last
