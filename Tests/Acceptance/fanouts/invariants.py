@@ -1,5 +1,8 @@
-"""The invariants of fan-outs. Each `check_…` function reads the evidence, and returns the violations of its invariant and
-what it measured."""
+"""The invariants of fan-outs. Each function in `INVARIANT_CHECKS` reads the evidence, and returns the violations of its
+invariant and what it measured. A function with the parameter `invariant` is a part of one of these checks: it adds the
+violations that it finds."""
+
+from dataclasses import dataclass
 
 from recorded_runs.invariant_results import InvariantResult, percentile
 
@@ -79,27 +82,44 @@ def check_repeats(evidence, options):
     crashed before it had recorded the push in a checkpoint; Redis has lost its data."""
     invariant = InvariantResult("no member gets a state twice, except if it was reached after the last checkpoint before a crash")
     repeat_count, shown_again_count, push_ages = 0, 0, []
-    # Members whose data was lost join again. Another fan-out of the same command may then reach them.
-    pushes_max = 1 + len(evidence.crash_times) + 2 * len(evidence.wipe_times)
     for member in evidence.members.values():
-        times = {}
-        for push in pushes_that_reached(member):
-            earlier_times = times.setdefault(push.command.order, [])
-            earlier_times.append(push.time)
-            if len(earlier_times) == 1:
-                continue
-            if len(earlier_times) == 2 and (has_joined_since(member, push.command) or evidence.wipe_times):
+        for push, earlier_times in repeated_pushes(member):
+            if len(earlier_times) == 1 and (has_joined_since(member, push.command) or evidence.wipe_times):
                 shown_again_count += 1
                 continue
             repeat_count += 1
-            push_ages += [crash - earlier_times[-2] for crash in evidence.crash_times if crash + options.flight >= earlier_times[-2]]
-            is_lost = is_before_wipe(evidence, options, push.command.time)
-            if len(earlier_times) > pushes_max or not (is_lost or is_since_checkpoint(evidence, options, earlier_times[-2])):
+            push_ages += ages_at_crashes(evidence, options, earlier_times[-1])
+            if not may_be_repeated(evidence, options, push, earlier_times):
                 place = f"{member.activity}: line {push.line}"
-                invariant.add_violation(f"{place}, {push.command.identifier} for time {len(earlier_times)}, after {earlier_times[-2]}")
+                invariant.add_violation(f"{place}, {push.command.identifier} for time {len(earlier_times) + 1}, after {earlier_times[-1]}")
     oldest = f"; sent first {max(push_ages)} ms before the crash at most" if push_ages else ""
     invariant.measurement = f"{repeat_count} repeated, {shown_again_count} more as they joined{oldest}"
     return invariant
+
+
+def repeated_pushes(member):
+    """Yields each push with a state that the member already got, and the times of the earlier pushes with this state."""
+    times_by_order = {}
+    for push in pushes_that_reached(member):
+        times = times_by_order.setdefault(push.command.order, [])
+        if times:
+            yield push, list(times)
+        times.append(push.time)
+
+
+def ages_at_crashes(evidence, options, time):
+    """Returns how old a push of this time was at each crash that may be the reason for its repetition."""
+    return [crash - time for crash in evidence.crash_times if crash + options.flight >= time]
+
+
+def may_be_repeated(evidence, options, push, earlier_times):
+    """Whether a crash or a loss of Redis' data allows this push, although the member got its state at earlier times."""
+    # Members whose data was lost join again. Another fan-out of the same command may then reach them.
+    pushes_max = 1 + len(evidence.crash_times) + 2 * len(evidence.wipe_times)
+    if len(earlier_times) >= pushes_max:
+        return False
+    is_lost = is_before_wipe(evidence, options, push.command.time)
+    return is_lost or is_since_checkpoint(evidence, options, earlier_times[-1])
 
 
 def check_push_count(evidence, options):
@@ -135,53 +155,78 @@ def check_takeover(evidence, options):
     return invariant
 
 
+@dataclass
+class AlertCounts:
+    """What became of the alerts of a run, counted over all members."""
+
+    heard_count: int = 0
+    repeat_count: int = 0
+    replaced_count: int = 0
+    refused_count: int = 0
+
+
 def check_alerts(evidence, options):
     """A member that is in the audience from before the first command to the end hears each alert once, or a newer one
     instead. There are three exceptions. After a crash it may hear again an alert that was just sent. After a loss of
     Redis' data it may miss an alert. If it gets another token, it may miss an alert that APNs refused for the old one."""
     invariant = InvariantResult("every alert rings once, or a newer alert replaces it")
-    alert_commands = [command for command in evidence.commands if command.alert is not None]
-    order_of_alert = {command.alert: command.order for command in alert_commands}
-    heard_count, repeat_count, replaced_count, refused_count = 0, 0, 0, 0
+    order_of_alert = {command.alert: command.order for command in evidence.commands if command.alert is not None}
+    counts = AlertCounts()
     for member in evidence.members.values():
-        times = {}
-        for push in pushes_that_reached(member):
-            if push.alert is None:
-                continue
-            heard_count += 1
-            if push.alert not in order_of_alert or order_of_alert[push.alert] > push.command.order:
-                invariant.add_violation(f"{member.activity}: line {push.line} rings {push.alert!r} with {push.command.identifier}")
-                continue
-            earlier_times = times.setdefault(push.alert, [])
-            if earlier_times:
-                repeat_count += 1
-                if not (is_since_checkpoint(evidence, options, earlier_times[-1]) or is_before_wipe(evidence, options, earlier_times[-1])):
-                    invariant.add_violation(f"{member.activity}: line {push.line} rings {push.alert!r} again")
-            earlier_times.append(push.time)
-        if not member.is_member_throughout:
-            continue
-        latest = max((order_of_alert[alert] for alert in times), default=-1)
-        for command in alert_commands:
-            if command.alert in times:
-                continue
-            if latest > command.order:
-                replaced_count += 1
-            elif evidence.wipe_times and command is not evidence.commands[-1]:
-                # A newer command exists. After the loss, Redis may have divided it into other ranges, whose rounds do not know
-                # this alert. So the alert may be missing; it counts as replaced.
-                replaced_count += 1
-            elif member.renewed is not None and any(push.status == 410 for push in member.pushes):
-                # APNs refused the push to the member's old token. The state that it got when it joined again has no alert.
-                refused_count += 1
-            else:
-                invariant.add_violation(f"{member.activity}: {command.alert!r} rang nowhere, nor a newer one")
-    if evidence.crowd["alertedTwice"] and not repeat_count:
+        heard_alerts = check_heard_alerts(invariant, counts, evidence, options, order_of_alert, member)
+        if member.is_member_throughout:
+            newest_order = max((order_of_alert[alert] for alert in heard_alerts), default=-1)
+            check_missed_alerts(invariant, counts, evidence, member, heard_alerts, newest_order)
+    if evidence.crowd["alertedTwice"] and not counts.repeat_count:
         invariant.add_violation(f"{evidence.crowd['alertedTwice']} phones say that they heard one twice")
     invariant.measurement = (
-        f"{heard_count} heard, {repeat_count} again, {replaced_count} replaced by a newer one, "
-        f"{refused_count} refused with an old token"
+        f"{counts.heard_count} heard, {counts.repeat_count} again, {counts.replaced_count} replaced by a newer one, "
+        f"{counts.refused_count} refused with an old token"
     )
     return invariant
+
+
+def check_heard_alerts(invariant, counts, evidence, options, order_of_alert, member):
+    """A push rings no alert that is newer than its state, and none again without a reason. Returns the alerts that the
+    member heard."""
+    last_times = {}
+    for push in pushes_that_reached(member):
+        if push.alert is None:
+            continue
+        counts.heard_count += 1
+        if push.alert not in order_of_alert or order_of_alert[push.alert] > push.command.order:
+            invariant.add_violation(f"{member.activity}: line {push.line} rings {push.alert!r} with {push.command.identifier}")
+            continue
+        if push.alert in last_times:
+            counts.repeat_count += 1
+            last_time = last_times[push.alert]
+            if not (is_since_checkpoint(evidence, options, last_time) or is_before_wipe(evidence, options, last_time)):
+                invariant.add_violation(f"{member.activity}: line {push.line} rings {push.alert!r} again")
+        last_times[push.alert] = push.time
+    return set(last_times)
+
+
+def check_missed_alerts(invariant, counts, evidence, member, heard_alerts, newest_order):
+    """The member missed no alert without a reason. `newest_order` is that of the newest alert that it heard."""
+    for command in evidence.commands:
+        if command.alert is None or command.alert in heard_alerts:
+            continue
+        if newest_order > command.order:
+            counts.replaced_count += 1
+        elif evidence.wipe_times and command is not evidence.commands[-1]:
+            # A newer command exists. After the loss, Redis may have divided it into other ranges, whose rounds do not know
+            # this alert. So the alert may be missing; it counts as replaced.
+            counts.replaced_count += 1
+        elif has_refused_old_token(member):
+            counts.refused_count += 1
+        else:
+            invariant.add_violation(f"{member.activity}: {command.alert!r} rang nowhere, nor a newer one")
+
+
+def has_refused_old_token(member):
+    """Whether APNs refused a push to the member's old token. The state that the member got when it joined again has no
+    alert."""
+    return member.renewed is not None and any(push.status == 410 for push in member.pushes)
 
 
 def check_results(evidence, options):
@@ -189,32 +234,17 @@ def check_results(evidence, options):
     the members. A repeated result equals the first one, except after a loss of Redis' data."""
     invariant = InvariantResult("the results of the ranges add up to the command's result, which adds up to the members")
     members_min = sum(member.is_member_throughout for member in evidence.members.values())
-    members_max, repeat_count, result_count = len(evidence.members), 0, 0
+    repeat_count, result_count = 0, 0
     for foreign in evidence.foreign_results:
         invariant.add_violation(f"a result of nobody's command: {foreign}")
     for command in evidence.commands:
         if not command.totals:
             invariant.add_violation(f"{command.identifier}: no result")
             continue
-        repeat_count += len(command.totals) - 1 + sum(len(own_results) - 1 for own_results in command.ranges.values())
-        result_count += len(command.totals) + sum(map(len, command.ranges.values()))
-        if not command.ranges:  # A newer command replaced this one before it was fanned out.
-            if command.outcome != "superseded" or command is evidence.commands[-1]:
-                invariant.add_violation(f"{command.identifier}: {command.outcome}, and no range has a result")
-            continue
-        if evidence.wipe_times:
-            # After the loss the command may have been divided again, into ranges for the members that are
-            # back.
-            width = SEGMENT_COUNT // command.totals[-1]["ranges"]
-            ranges = [own_results[-1] for (first, last), own_results in command.ranges.items() if last - first + 1 == width]
-            check_sums(invariant, command, ranges, 0, members_max)
-            continue
-        for own_results in [command.totals, *command.ranges.values()]:
-            first = own_results[0]
-            if any(one.get("members") != first.get("members") or one["outcome"] != first["outcome"] for one in own_results):
-                members = [one.get("members") for one in own_results]
-                invariant.add_violation(f"{command.identifier}: reported twice, and not the same: {members}")
-        check_sums(invariant, command, [own_results[0] for own_results in command.ranges.values()], members_min, members_max)
+        result_counts = [len(command.totals), *map(len, command.ranges.values())]
+        repeat_count += sum(result_counts) - len(result_counts)
+        result_count += sum(result_counts)
+        check_results_of_command(invariant, evidence, command, members_min)
     if repeat_count and not (evidence.crash_times or evidence.wipe_times):
         invariant.add_violation(f"{repeat_count} results came again")
     invariant.measurement = "; ".join(
@@ -224,7 +254,33 @@ def check_results(evidence, options):
     return invariant
 
 
+def check_results_of_command(invariant, evidence, command, members_min):
+    """The results of a command that has a result are complete and agree."""
+    members_max = len(evidence.members)
+    if not command.ranges:  # A newer command replaced this one before it was fanned out.
+        if command.outcome != "superseded" or command is evidence.commands[-1]:
+            invariant.add_violation(f"{command.identifier}: {command.outcome}, and no range has a result")
+    elif evidence.wipe_times:
+        # After the loss the command may have been divided again, into ranges for the members that are back.
+        width = SEGMENT_COUNT // command.totals[-1]["ranges"]
+        ranges = [own_results[-1] for (first, last), own_results in command.ranges.items() if last - first + 1 == width]
+        check_sums(invariant, command, ranges, 0, members_max)
+    else:
+        for own_results in [command.totals, *command.ranges.values()]:
+            check_repeated_results(invariant, command, own_results)
+        check_sums(invariant, command, [own_results[0] for own_results in command.ranges.values()], members_min, members_max)
+
+
+def check_repeated_results(invariant, command, own_results):
+    """All results of one range, or all results of the command, equal the first one."""
+    first = own_results[0]
+    if any(one.get("members") != first.get("members") or one["outcome"] != first["outcome"] for one in own_results):
+        members = [one.get("members") for one in own_results]
+        invariant.add_violation(f"{command.identifier}: reported twice, and not the same: {members}")
+
+
 def check_sums(invariant, command, ranges, members_min, members_max):
+    """These results of ranges cover each segment once, and add up to the command's newest result."""
     segments = sorted(tuple(one["segments"]) for one in ranges)
     ends = [-1] + [last for _, last in segments]
     if any(first != end + 1 for (first, _), end in zip(segments, ends)) or ends[-1] != SEGMENT_COUNT - 1:
@@ -251,11 +307,10 @@ def check_counts(evidence, options):
         if not command.totals or not command.ranges:
             continue
         delivered_count = command.totals[-1]["members"].get("delivered", 0)
-        phone_count, joiner_count = 0, 0
-        for member in evidence.members.values():
-            if any(push.command is command and push.effect is not None for push in member.pushes):
-                phone_count += 1
-                joiner_count += member.joined is not None or member.renewed is not None  # It may have got the state when it joined.
+        reached_members = members_that_got(evidence, command)
+        phone_count = len(reached_members)
+        # A joiner may have got the state when it joined.
+        joiner_count = sum(member.joined is not None or member.renewed is not None for member in reached_members)
         measurements.append(f"{command.identifier} {delivered_count} of {phone_count}")
         if delivered_count > phone_count:
             invariant.add_violation(f"{command.identifier}: {delivered_count} delivered, {phone_count} phones got it")
@@ -265,6 +320,14 @@ def check_counts(evidence, options):
             )
     invariant.measurement = "; ".join(measurements)
     return invariant
+
+
+def members_that_got(evidence, command):
+    """Returns the members whose phones got a command's state."""
+    return [
+        member for member in evidence.members.values()
+        if any(push.command is command and push.effect is not None for push in member.pushes)
+    ]
 
 
 def check_leavers(evidence, options):

@@ -96,12 +96,14 @@ class GroupObserver:
 
     def partition_counts(self):
         """Returns how many partitions of each topic each worker reads, by worker."""
-        return {
-            worker: tuple(sum(topic == read_topic for topic, _ in own_partitions) for read_topic in READ_TOPICS)
-            for worker, own_partitions in sorted(self.owners.items())
-        }
+        return {worker: count_by_topic(own_partitions) for worker, own_partitions in sorted(self.owners.items())}
 
     def describe(self):
         return f"generation {self.generation}: " + ", ".join(
             f"{worker} {'+'.join(map(str, counts))}" for worker, counts in self.partition_counts().items()
         )
+
+
+def count_by_topic(partitions):
+    """Returns the number of partitions of each topic that workers read, in the order of `READ_TOPICS`."""
+    return tuple(sum(topic == read_topic for topic, _ in partitions) for read_topic in READ_TOPICS)

@@ -147,13 +147,16 @@ class Evidence:
             first_order = 0
             for push in pushes:
                 if push.command is None and push.has_reached_phone:
-                    own = self.commands_of.get(activity, [])
-                    push.command = next(
-                        (c for c in own[first_order:] if c.state == push.state and c.event == push.event and c.time <= push.time),
-                        None,
-                    )
+                    push.command = self._find_command(push, activity, first_order)
                 if push.command is not None and push.has_reached_phone:
                     first_order = max(first_order, push.command.order)
+
+    def _find_command(self, push, activity, first_order):
+        """Returns the activity's first command, from this order on, that the push can belong to; None if there is none."""
+        for command in self.commands_of.get(activity, [])[first_order:]:
+            if command.state == push.state and command.event == push.event and command.time <= push.time:
+                return command
+        return None
 
     def pushes_that_reached(self, activity):
         """Returns the pushes that an activity's phone got, in order."""
