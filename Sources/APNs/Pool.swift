@@ -179,7 +179,8 @@ public final class Pool {
         completeMalformedPushes()
     }
 
-    /// Stops trying the new key without a result, so that another pool may try the key.
+    /// Ends a trial of the new key for which no connection was opened yet. The trial is inconclusive, so another pool may
+    /// try the key.
     private func abandonKeyTrial() {
         guard let token = trialToken else { return }
         trialToken = nil

@@ -38,7 +38,7 @@ public final class ProviderTokenSource: Sendable {
     private struct State {
         var signer: Signer
         var newestToken: ProviderToken?
-        var candidate: Signer?
+        var candidateSigner: Signer?
         /// The candidate key's token, while a pool sends pushes with the token to try the key; otherwise nil.
         var trialToken: ProviderToken?
         var trialBeganAtSeconds: Int64 = 0
@@ -164,7 +164,7 @@ public final class ProviderTokenSource: Sendable {
         try ProviderTokenSource.validate("keyIdentifier", keyIdentifier)
         state.withLock { state in
             state.offeredKeyCount += 1
-            state.candidate = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.offeredKeyCount)
+            state.candidateSigner = Signer(key: key, keyIdentifier: keyIdentifier, generation: state.offeredKeyCount)
             state.trialToken = nil
         }
     }
@@ -173,7 +173,7 @@ public final class ProviderTokenSource: Sendable {
         state.withLock { state in
             KeyStatus(
                 keyIdentifier: state.signer.keyIdentifier,
-                candidateIdentifier: state.candidate?.keyIdentifier,
+                candidateIdentifier: state.candidateSigner?.keyIdentifier,
                 refusalReason: state.refusalReason
             )
         }
@@ -183,7 +183,7 @@ public final class ProviderTokenSource: Sendable {
     /// Keys are the same if they were read from the same file, unchanged.
     public func holdsOnly(_ key: SigningKey, keyIdentifier: String) -> Bool {
         state.withLock { state in
-            state.candidate == nil && state.signer.keyIdentifier == keyIdentifier
+            state.candidateSigner == nil && state.signer.keyIdentifier == keyIdentifier
                 && state.signer.key.fileIdentity == key.fileIdentity
         }
     }
@@ -203,11 +203,11 @@ public final class ProviderTokenSource: Sendable {
     /// candidate that cannot sign a token is discarded.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
-            guard let candidate = state.candidate,
+            guard let candidateSigner = state.candidateSigner,
                 state.trialToken == nil || unixSeconds - state.trialBeganAtSeconds >= Self.trialSecondsMax
             else { return nil }
-            guard let token = sign(candidate, unixSeconds: unixSeconds) else {
-                state.candidate = nil
+            guard let token = sign(candidateSigner, unixSeconds: unixSeconds) else {
+                state.candidateSigner = nil
                 state.refusalReason = .absent
                 return nil
             }
@@ -221,7 +221,7 @@ public final class ProviderTokenSource: Sendable {
     /// candidate replaced the key. The key is then neither in use nor the candidate.
     func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
-            token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation
+            token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidateSigner?.generation
         }
     }
 
@@ -229,18 +229,18 @@ public final class ProviderTokenSource: Sendable {
     /// way: a newer candidate was offered, or another pool now tries the candidate.
     func endTrial(of token: ProviderToken, _ result: TrialResult) {
         state.withLock { state in
-            guard state.trialToken === token, let candidate = state.candidate else { return }
+            guard state.trialToken === token, let candidateSigner = state.candidateSigner else { return }
             state.trialToken = nil
             switch result {
             case .inconclusive:
                 break
             case .refused(let reason):
-                state.candidate = nil
+                state.candidateSigner = nil
                 state.refusalReason = reason
             case .accepted:
-                state.signer = candidate
+                state.signer = candidateSigner
                 state.newestToken = token
-                state.candidate = nil
+                state.candidateSigner = nil
                 state.refusalReason = nil
             }
         }

@@ -16,7 +16,7 @@ public protocol ActivityStoreHandler: RedisHandler {
 /// atomic.
 ///
 /// A lane has one store and uses it only on its own thread. A call and its reply allocate no memory. The calls
-/// of an iteration leave together at the end of the iteration.
+/// of an iteration are sent together at its end.
 public final class ActivityStore {
     let redis: RedisClient
     private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)

@@ -17,12 +17,12 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If ``CallByte15Bits/alertFollows`` is set, the call ends with the version of a command with an alert (13
+/// If ``CallByte15Bits/alertFollowsBit`` is set, the call ends with the version of a command with an alert (13
 /// bytes). An update or an end carries the alert of this older command. A settlement reports that APNs accepted this
 /// command's alert.
 ///
 /// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
-/// call with the same key. If the key may have occurred before, the later call has ``CallByte15Bits/keyRepeats``, and
+/// call with the same key. If the key may have occurred before, the later call has ``CallByte15Bits/keyRepeatsBit``, and
 /// the script reads the value again.
 ///
 /// The memory is allocated once.
@@ -79,11 +79,11 @@ struct CallBatch: ~Copyable {
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddArgumentNumber(for: admission.pace)
         let isRepeatedKey = keys.append(key)
-        let byte15 = CallByte15Bits.bits(of: admission) | (isRepeatedKey ? CallByte15Bits.keyRepeats : 0)
+        let byte15 = CallByte15Bits.bits(of: admission) | (isRepeatedKey ? CallByte15Bits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        let ageBit = admission.isTooOld ? CallByte14Bits.isTooOld : 0
-        let rereadBit = admission.isReread && admission.registration != nil ? CallByte14Bits.isReread : 0
-        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallByte14Bits.endsNewerLife : 0
+        let ageBit = admission.isTooOld ? CallByte14Bits.isTooOldBit : 0
+        let rereadBit = admission.isReread && admission.registration != nil ? CallByte14Bits.isRereadBit : 0
+        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallByte14Bits.endsNewerLifeBit : 0
         writer.writeCallHead(
             byte14: paceNumber | ageBit | rereadBit | newerLifeBit,
             byte15: byte15,
@@ -114,10 +114,10 @@ struct CallBatch: ~Copyable {
         let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
         let isRepeatedKey = keys.append(key)
         let followBits =
-            (retirement == nil ? 0 : CallByte15Bits.tokenFollows)
-            | (alert == nil ? 0 : CallByte15Bits.alertFollows)
-        let repeatBit = isRepeatedKey ? CallByte15Bits.keyRepeats : 0
-        let byte15 = code.rawValue | CallByte15Bits.isSettlement | followBits | repeatBit
+            (retirement == nil ? 0 : CallByte15Bits.tokenFollowsBit)
+            | (alert == nil ? 0 : CallByte15Bits.alertFollowsBit)
+        let repeatBit = isRepeatedKey ? CallByte15Bits.keyRepeatsBit : 0
+        let byte15 = code.rawValue | CallByte15Bits.isSettlementBit | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(byte14: paceNumber, byte15: byte15, version, digest)
         if let retirement {
@@ -184,34 +184,35 @@ struct CallBatch: ~Copyable {
 /// pace's argument.
 enum CallByte14Bits {
     /// The end also ends a life that a newer start began (``StateAdmission/endsNewerLife``).
-    static let endsNewerLife: UInt8 = 32
+    static let endsNewerLifeBit: UInt8 = 32
     /// The command brings a token, and is read again because Redis lost data.
-    static let isReread: UInt8 = 64
+    static let isRereadBit: UInt8 = 64
     /// The command is too old for any phone to show its activity. If Redis knows no version of the activity, the
     /// command is `expired`.
-    static let isTooOld: UInt8 = 128
+    static let isTooOldBit: UInt8 = 128
 }
 
 /// The bits of byte 15 of a call in a ``CallBatch``.
 enum CallByte15Bits {
-    static let requestsHighPriority: UInt8 = 1
-    static let mayUseReserve: UInt8 = 2
-    static let mayReplaceHeldAlert: UInt8 = 4
-    static let isEnd: UInt8 = 8
+    static let requestsHighPriorityBit: UInt8 = 1
+    static let mayUseReserveBit: UInt8 = 2
+    static let mayReplaceHeldAlertBit: UInt8 = 4
+    static let isEndBit: UInt8 = 8
     /// The call has a token, from byte 27 on. An update or an end registers the token, a settlement retires it.
-    static let tokenFollows: UInt8 = 16
+    static let tokenFollowsBit: UInt8 = 16
     /// The call is a settlement, and the lower bits are a ``SettlementCode``.
-    static let isSettlement: UInt8 = 32
+    static let isSettlementBit: UInt8 = 32
     /// The last 13 bytes of the call are the version of a command with an alert.
-    static let alertFollows: UInt8 = 64
+    static let alertFollowsBit: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
-    static let keyRepeats: UInt8 = 128
+    static let keyRepeatsBit: UInt8 = 128
 
     static func bits(of admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
-        (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
-            | (admission.mayReplaceHeldAlert ? mayReplaceHeldAlert : 0) | (admission.isEnd ? isEnd : 0)
-            | (admission.registration == nil ? 0 : tokenFollows)
-            | (admission.carriedAlertVersion == nil ? 0 : alertFollows)
+        (admission.requestsHighPriority ? requestsHighPriorityBit : 0)
+            | (admission.mayUseReserve ? mayUseReserveBit : 0)
+            | (admission.mayReplaceHeldAlert ? mayReplaceHeldAlertBit : 0) | (admission.isEnd ? isEndBit : 0)
+            | (admission.registration == nil ? 0 : tokenFollowsBit)
+            | (admission.carriedAlertVersion == nil ? 0 : alertFollowsBit)
     }
 }
 

@@ -6,16 +6,16 @@ enum PackedNumber {
     static let timestampFactor: Int64 = 1 << 16
     /// The number beside a call's timestamp: byte 15 (``CallByte15Bits``) × this factor + byte 14 (the number of the
     /// pace's argument).
-    static let byte15Factor: Int64 = 1 << 8
+    static let requestFactor: Int64 = 1 << 8
     /// The number beside a reply's timestamp: ``SentPriority`` × this factor + the number of pushes left in the budget.
     static let priorityFactor: Int64 = 1 << 14
     /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the phase.
-    static let lastSendTimeFactor: Int64 = 1 << 8
-    /// Bytes 1–7 of an activity's value: byte 7 (the token's form and its flags) × ``byte7Factor`` + the token's length
+    static let sentFactor: Int64 = 1 << 8
+    /// Bytes 1–7 of an activity's value: byte 7 (the token's form and its flags) × ``flagsFactor`` + the token's length
     /// × this factor + the last second of the activity's first eight hours, in which Redis admits updates.
-    static let tokenLengthFactor: Int64 = 1 << 32
-    /// See ``tokenLengthFactor``.
-    static let byte7Factor: Int64 = 1 << 48
+    static let lengthFactor: Int64 = 1 << 32
+    /// See ``lengthFactor``.
+    static let flagsFactor: Int64 = 1 << 48
 }
 
 /// The priority of a send verdict, as the script numbers it.

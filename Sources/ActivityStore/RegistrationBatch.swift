@@ -64,13 +64,13 @@ struct RegistrationBatch: ~Copyable {
         var bits = source.rawValue << RegistrationBits.sourceShift
         if let allowsFrequentUpdates {
             bits |=
-                RegistrationBits.mentionsFrequentUpdates
-                | (allowsFrequentUpdates ? RegistrationBits.allowsFrequentUpdates : 0)
+                RegistrationBits.mentionsFrequentUpdatesBit
+                | (allowsFrequentUpdates ? RegistrationBits.allowsFrequentUpdatesBit : 0)
         }
-        if audiences != nil { bits |= RegistrationBits.namesAudiences }
-        if shownVersion != nil { bits |= RegistrationBits.versionFollows }
+        if audiences != nil { bits |= RegistrationBits.namesAudiencesBit }
+        if shownVersion != nil { bits |= RegistrationBits.versionFollowsBit }
         let isRepeatedKey = keys.append(key)
-        if isRepeatedKey { bits |= RegistrationBits.keyRepeats }
+        if isRepeatedKey { bits |= RegistrationBits.keyRepeatsBit }
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeRegistration(bits, registration, audiences: audiences, shownVersion: shownVersion)
         argumentByteCount = writer.count
@@ -81,7 +81,7 @@ struct RegistrationBatch: ~Copyable {
     /// - Parameter milliseconds: the time of the departures, from the reply that named these audiences.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
         let isRepeatedKey = keys.append(key)
-        let bits = RegistrationBits.isDepartureConfirmation | (isRepeatedKey ? RegistrationBits.keyRepeats : 0)
+        let bits = RegistrationBits.isDepartureConfirmationBit | (isRepeatedKey ? RegistrationBits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeDepartureConfirmation(bits, milliseconds: milliseconds)
         argumentByteCount = writer.count
@@ -113,15 +113,15 @@ struct RegistrationBatch: ~Copyable {
 /// The bits of a call in a ``RegistrationBatch``.
 enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
-    static let mentionsFrequentUpdates: UInt8 = 1
-    static let allowsFrequentUpdates: UInt8 = 2
+    static let mentionsFrequentUpdatesBit: UInt8 = 1
+    static let allowsFrequentUpdatesBit: UInt8 = 2
     /// The bits with the values 4 and 8 hold the ``RegistrationSource``: its raw value, shifted left by 2.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
-    static let namesAudiences: UInt8 = 16
+    static let namesAudiencesBit: UInt8 = 16
     /// The registration's last bytes are the version of the command that the app shows.
-    static let versionFollows: UInt8 = 32
-    static let isDepartureConfirmation: UInt8 = 64
+    static let versionFollowsBit: UInt8 = 32
+    static let isDepartureConfirmationBit: UInt8 = 64
     /// An earlier call of the batch may have the same key, so the script reads the key's value again.
-    static let keyRepeats: UInt8 = 128
+    static let keyRepeatsBit: UInt8 = 128
 }

@@ -49,30 +49,30 @@ public enum StoreScript: Int, Sendable, CaseIterable {
 
     private static let numbers: [(name: String, value: Int64)] = [
         // Limits and lifetimes.
-        ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
-        ("DEVICE_LIFETIME_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
-        ("UPDATES_SECONDS", StoreLimits.updatePeriodSeconds),
+        ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
+        ("DEVICE_EXPIRY_MILLISECONDS", StoreLimits.deviceExpiryMilliseconds),
+        ("UPDATE_PERIOD_SECONDS", StoreLimits.updatePeriodSeconds),
         ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
         ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("TIME_MAX", StoredTime.millisecondsMax),
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("LEASE_FACTOR_MAX", StoreLimits.leaseGrowthFactorMax),
-        ("CLAIMS_MAX", StoreLimits.claimsDuringAnotherEndMax),
+        ("CLAIMS_DURING_ANOTHER_END_MAX", StoreLimits.claimsDuringAnotherEndMax),
         // An activity's value: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
         // SETRANGE counts from 0. All writes with SETRANGE begin at the digest, which therefore has a second constant.
         ("AT_DIGEST", Int64(StoredActivity.digestByteOffset + 1)),
         ("DIGEST_BYTE_OFFSET", Int64(StoredActivity.digestByteOffset)),
         ("AT_PHASE", Int64(StoredActivity.phaseByteOffset + 1)),
         ("AT_VERSION", Int64(StoredActivity.versionByteOffset + 1)),
-        ("AT_FULL", Int64(StoredActivity.budgetFullAtByteOffset + 1)),
+        ("AT_BUCKET", Int64(StoredActivity.budgetFullAtByteOffset + 1)),
         ("AT_ASSIGNED", Int64(StoredActivity.assignedTimestampByteOffset + 1)),
         ("AT_REGISTERED", Int64(StoredActivity.registrationTimeByteOffset + 1)),
         ("AT_TOKEN", Int64(StoredActivity.tokenByteOffset + 1)),
         // The part that every value has, before the token.
         ("FIXED_BYTES", Int64(StoredActivity.tokenByteOffset)),
         ("HAS_ACCEPTED_ALERT", Int64(StoredActivity.acceptedAlertFlag)),
-        ("LEAVES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
+        ("UNCONFIRMED_DEPARTURES_MAX", Int64(StoreLimits.unconfirmedDeparturesMax)),
         ("VERSION_BYTES", Int64(StoredVersion.byteCount)),
         ("VERSION_TEXT_BYTES", Int64(StoredVersion.textByteCount)),
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
@@ -98,9 +98,9 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.drawBit)),
         ("UPPER_CASE", letter("a") - letter("A")),
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
-        ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.byte15Factor),
-        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.lastSendTimeFactor),
-        ("LENGTH_FACTOR", PackedNumber.tokenLengthFactor), ("FLAGS_FACTOR", PackedNumber.byte7Factor),
+        ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
+        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.sentFactor),
+        ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
         ("FORM_AND_LENGTH_FACTOR", formAndLengthFactor),
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
@@ -111,19 +111,19 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. More bits are in `bitsBelowOthers`.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
-        ("IS_TOO_OLD", Int64(CallByte14Bits.isTooOld)),
+        ("IS_TOO_OLD", Int64(CallByte14Bits.isTooOldBit)),
         // The number of a pace's argument: byte 14 modulo its lowest bit.
-        ("PACE_NUMBER_MODULUS", Int64(CallByte14Bits.endsNewerLife)),
+        ("PACE_NUMBER_MODULUS", Int64(CallByte14Bits.endsNewerLifeBit)),
         // The code of what a settlement reports: byte 15 modulo the lowest bit above the code.
-        ("SETTLEMENT_CODE_MODULUS", Int64(CallByte15Bits.tokenFollows)),
+        ("SETTLEMENT_CODE_MODULUS", Int64(CallByte15Bits.tokenFollowsBit)),
         // Bits of byte 15 at their place in the number `requestAndPace` (admit-batches.lua); and the whole number of an
         // acceptance that names neither a token nor an alert.
-        ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallByte15Bits.mayReplaceHeldAlert)),
-        ("IS_END_IN_REQUEST", bitInRequest(CallByte15Bits.isEnd)),
-        ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallByte15Bits.isSettlement)),
-        ("IS_SETTLEMENT_IN_REQUEST_MODULUS", 2 * bitInRequest(CallByte15Bits.isSettlement)),
-        ("KEY_REPEATS_IN_REQUEST", bitInRequest(CallByte15Bits.keyRepeats)),
-        ("ACCEPTANCE_REQUEST", bitInRequest(CallByte15Bits.isSettlement | SettlementCode.accepted.rawValue)),
+        ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallByte15Bits.mayReplaceHeldAlertBit)),
+        ("IS_END_IN_REQUEST", bitInRequest(CallByte15Bits.isEndBit)),
+        ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallByte15Bits.isSettlementBit)),
+        ("IS_SETTLEMENT_IN_REQUEST_MODULUS", 2 * bitInRequest(CallByte15Bits.isSettlementBit)),
+        ("KEY_REPEATS_IN_REQUEST", bitInRequest(CallByte15Bits.keyRepeatsBit)),
+        ("ACCEPTANCE_REQUEST", bitInRequest(CallByte15Bits.isSettlementBit | SettlementCode.accepted.rawValue)),
         // The codes for what a settlement reports, and the first byte of a refund's argument to the script `settle`.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
@@ -131,10 +131,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("REFUND", letter("g")),
         // A call in a batch of registrations: its two highest bits, and how to read where its token comes from:
         // `(bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@`.
-        ("CONFIRMS", Int64(RegistrationBits.isDepartureConfirmation)),
-        ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeats)),
+        ("IS_DEPARTURE_CONFIRMATION", Int64(RegistrationBits.isDepartureConfirmationBit)),
+        ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeatsBit)),
         ("SOURCE_FACTOR", 1 << Int64(RegistrationBits.sourceShift)),
-        ("SOURCE_MODULUS", Int64(RegistrationBits.namesAudiences)),
+        ("SOURCE_MODULUS", Int64(RegistrationBits.namesAudiencesBit)),
     ]
 
     /// The bits that a script tests while higher bits of the number may be set. Each of them also gives the scripts a
@@ -149,27 +149,27 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_START", Int64(StoredActivity.Flag.startBit)),
         ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.ownTimestampBit)),
         // Byte 14 of a call in a batch.
-        ("ENDS_NEWER_LIFE", Int64(CallByte14Bits.endsNewerLife)),
-        ("IS_REREAD", Int64(CallByte14Bits.isReread)),
+        ("ENDS_NEWER_LIFE", Int64(CallByte14Bits.endsNewerLifeBit)),
+        ("IS_REREAD", Int64(CallByte14Bits.isRereadBit)),
         // Byte 15 of a call in a batch.
-        ("REQUESTS_HIGH_PRIORITY", Int64(CallByte15Bits.requestsHighPriority)),
-        ("MAY_USE_RESERVE", Int64(CallByte15Bits.mayUseReserve)),
-        ("MAY_REPLACE_HELD_ALERT", Int64(CallByte15Bits.mayReplaceHeldAlert)),
-        ("IS_END", Int64(CallByte15Bits.isEnd)),
-        ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollows)),
-        ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlement)),
-        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertFollows)),
+        ("REQUESTS_HIGH_PRIORITY", Int64(CallByte15Bits.requestsHighPriorityBit)),
+        ("MAY_USE_RESERVE", Int64(CallByte15Bits.mayUseReserveBit)),
+        ("MAY_REPLACE_HELD_ALERT", Int64(CallByte15Bits.mayReplaceHeldAlertBit)),
+        ("IS_END", Int64(CallByte15Bits.isEndBit)),
+        ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollowsBit)),
+        ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlementBit)),
+        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertFollowsBit)),
         // A call in a batch of registrations.
-        ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdates)),
-        ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdates)),
-        ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiences)),
-        ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollows)),
+        ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdatesBit)),
+        ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdatesBit)),
+        ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiencesBit)),
+        ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollowsBit)),
     ]
 
     /// In a number made of bytes 5 to 7 of an activity's value: byte 7 × this factor + the number in bytes 5 and 6.
-    private static let formAndLengthFactor = PackedNumber.byte7Factor / PackedNumber.tokenLengthFactor
+    private static let formAndLengthFactor = PackedNumber.flagsFactor / PackedNumber.lengthFactor
 
-    private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.byte15Factor }
+    private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.requestFactor }
 
     private static func letter(_ letter: Unicode.Scalar) -> Int64 { Int64(letter.value) }
 }

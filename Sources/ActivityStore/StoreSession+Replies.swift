@@ -207,7 +207,7 @@ extension StoreSession {
         guard storeReply.timestamp <= Limits.timestampMax, storeReply.budgetLeft <= Policy.Bucket.pushesMax else {
             return .protocolViolation
         }
-        storeReply.priority = priority == .ten ? 10 : 5
+        storeReply.priority = priority == .ten ? PushPriority.high : PushPriority.low
         storeReply.isDemoted = priority == .demoted
         storeReply.registration = readRegistration(ofActivity: value.bytes)
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
@@ -223,7 +223,7 @@ extension StoreSession {
     ) -> ParsedReply {
         var storeReply = StoreReply<Bytes>(.send)
         storeReply.timestamp = call.timestamp
-        storeReply.priority = call.requestsHighPriority ? 10 : 5
+        storeReply.priority = call.requestsHighPriority ? PushPriority.high : PushPriority.low
         let fullAtMilliseconds = LittleEndian.read(
             value[StoredActivity.budgetFullAtByteOffset..<StoredActivity.assignedTimestampByteOffset]
         )

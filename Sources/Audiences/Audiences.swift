@@ -10,7 +10,7 @@ import Numbers
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
-///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdrawWaitingCommands(where:)`` when its
+///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``dropWaitingCommands(where:)`` when its
 ///   partition is revoked. ``takeReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receiveMembershipChange(_:now:)`` while ``canReceiveMembershipChange``.
 ///   ``takeMemberWithEndedChange()`` returns the member to `Delivery`.
@@ -18,8 +18,7 @@ import Numbers
 ///   ``restoreSettledOffsets(_:at:metadata:logEndOffset:)``, ``beginRevoking(_:now:)``, ``isDrained(_:)``,
 ///   ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
-///   shell reads the partition again as ``rereadRequest(_:now:)`` says, and calls
-///   ``rereadingBegan(_:from:now:)``.
+///   shell rewinds the partition as ``rewindRequest(_:now:)`` says, and calls ``rewindBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``,
 ///   ``storeCallPostponed()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
 /// - for the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreCallTaken()``,
@@ -71,7 +70,7 @@ public struct Audiences: ~Copyable {
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
     /// Audiences that have a new waiting command since the last ``endBatch(now:)``: a command came, or a rider waits
-    /// again after ``withdrawWaitingCommands(where:)``. The next `endBatch` begins the next command of each audience
+    /// again after ``dropWaitingCommands(where:)``. The next `endBatch` begins the next command of each audience
     /// that is not paused and has no command under way.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>

@@ -56,7 +56,7 @@ extension WorkerConfiguration.Kafka {
         get throws(KafkaError) {
             try [
                 ("bootstrap.servers", bootstrapServers), ("group.id", groupId), ("statistics.interval.ms", "2000"),
-            ] + sharedProperties() + Self.namesAndValues(of: consumer)
+            ] + readCommonProperties() + Self.namesAndValues(of: consumer)
         }
     }
 
@@ -68,12 +68,12 @@ extension WorkerConfiguration.Kafka {
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
-            try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + sharedProperties()
+            try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + readCommonProperties()
                 + Self.namesAndValues(of: producer)
         }
     }
 
-    private func sharedProperties() throws(KafkaError) -> [(name: String, value: String)] {
+    private func readCommonProperties() throws(KafkaError) -> [(name: String, value: String)] {
         var all = Self.namesAndValues(of: properties)
         for file in propertyFiles { all.append((file.name, try file.value())) }
         return all

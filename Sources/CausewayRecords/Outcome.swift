@@ -8,7 +8,7 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let accepted = Outcome(rawValue: "accepted")
     /// The activity already shows this state.
     public static let unchanged = Outcome(rawValue: "unchanged")
-    /// This version was settled before.
+    /// This version was settled before, or another record brings it.
     public static let duplicate = Outcome(rawValue: "duplicate")
     /// A newer command replaced this one. If the result is for an audience or a range, some of its members did not get
     /// this command.

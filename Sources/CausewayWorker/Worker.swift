@@ -48,7 +48,7 @@ package final class Worker: Service {
                 setup.wakeup.signal()
             }
         }
-        setup.metricRegistry.condition.change { $0.areKeysLoaded = true }
+        setup.metricRegistry.condition.change { $0.areSigningKeysLoaded = true }
     }
 
     /// Reads the configuration again and applies the keys that a running worker can change. If the

@@ -28,8 +28,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
     private let rereadingExchange = RereadingExchange()
-    /// The lanes' requests to the channel keeper. A full buffer drops requests. A later command then requests its
-    /// channel again. The keeper's daily comparison finds the audiences whose end it was not told.
+    /// The lanes' requests to the channel keeper. A full buffer discards new requests. A later command then requests
+    /// its channel again. The keeper's daily comparison finds the audiences whose end it was not told.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -194,7 +194,7 @@ struct WorkerSetup: @unchecked Sendable {
         let (name, channel): (String, AudienceChannel?) =
             switch response {
             case .channel(let entry): (entry.environment, AudienceChannel(entry))
-            case .refused(let environment, _): (environment, nil)
+            case .failed(let environment, _): (environment, nil)
             }
         guard let appIndex = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
             let environment = APNsEnvironment.allCases.first(where: { $0.name.description == name })

@@ -30,7 +30,7 @@ extension Consumer {
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
-    /// Stops fetching these partitions. Their records that were fetched and not polled are dropped, and are
+    /// Stops fetching these partitions. Their records that were fetched and not polled are discarded, and are
     /// fetched again after `resume`, so frequent pauses are expensive. Partitions that are not assigned or
     /// already paused are skipped.
     public func pause(_ partitions: [TopicPartition]) {
@@ -48,14 +48,14 @@ extension Consumer {
     /// Stops fetching a partition. After `resume`, `poll` returns the partition's records again from `offset` on. So
     /// the caller can free these records during the pause, and with them the fetched batches whose memory they use.
     /// Does nothing if the partition is not assigned.
-    public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
+    public func pause(_ partition: TopicPartition, rewindingTo offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
         rewoundOffsets[partition] = offset
         pause([partition])
     }
 
-    /// Starts fetching again, after the last polled record or at the offset of `pause(_:rereadingFrom:)`.
+    /// Starts fetching again, after the last polled record or at the offset of `pause(_:rewindingTo:)`.
     /// Partitions that are not paused are skipped.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
@@ -66,22 +66,23 @@ extension Consumer {
         seekToWakeFetching(changedPartitions)
     }
 
-    /// Seeks each resumed partition to the offset that `pause(_:rereadingFrom:)` set, or else to its present position.
-    /// A seek to the present position only wakes the thread of the partition's broker. librdkafka 2.0.2 does not wake
-    /// the thread after a resume, so an idle thread would notice the resume up to a second too late.
+    /// Seeks each resumed partition to the offset that `pause(_:rewindingTo:)` set, or else to its present position.
+    /// A seek to the present position only wakes the thread of the partition's broker. The resume of librdkafka 2.0.2
+    /// wakes the thread only if the partition has no offset yet and `auto.offset.reset` names one. Without the seek, an
+    /// idle thread would notice any other resume up to a second too late.
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = readPositions(of: CollectionOfOne(partition))
-            // The position is unknown if no record was polled since reading began or since the last seek. No seek is
-            // needed then, because librdkafka's own resume wakes the broker's thread.
+            // The position is unknown if no record was polled since reading began or since the last seek. Then there is
+            // no position to seek to, and an idle thread may notice the resume up to a second late.
             guard let position = list.map({ $0.offset }).first, position >= 0 else { continue }
-            // Ignore the error: the seek runs in the background, so an error at this point could only name a wrong
-            // argument.
+            // Ignore the error. With timeout 0 the call only queues the seek. It fails at once only for an empty list,
+            // or if the client is no consumer.
             rd_kafka_error_destroy(list.withPointer { rd_kafka_seek_partitions(handle, $0, 0) })
         }
     }
 
-    /// Returns the offsets at which reading continues, including those that `pause(_:rereadingFrom:)` set. An offset
+    /// Returns the offsets at which reading continues, including those that `pause(_:rewindingTo:)` set. An offset
     /// is negative if no record of its partition was polled since reading began or since the last seek.
     private func readPositions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
@@ -94,7 +95,7 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading at another position. Records that were fetched before are dropped. Waits until the
+    /// Continues reading at another position. Records that were fetched before are discarded. Waits until the
     /// seek is done, at most `requestTimeoutMilliseconds`.
     ///
     /// Also restarts a partition that stopped after an error. The eager protocol allows this only by a new

@@ -28,8 +28,8 @@ public enum ConsumerEvent: ~Copyable {
     case message(Message)
     /// The queue is empty. librdkafka writes to the wake-up descriptor at the next event.
     case none
-    /// All records of the partition were polled; the next record will have this offset or a later one. Only
-    /// if `enable.partition.eof` is set.
+    /// Every record that the partition had at the last fetch was polled. The next record gets this offset or a later one. Reported
+    /// only if `enable.partition.eof` is set.
     case partitionEnd(TopicPartition, offset: Int64)
     /// An error. The consumer continues, unless `isFatal`. With `auto.offset.reset=error`, a partition whose position
     /// is unknown or out of range stops until `seek`. The error then names the partition.
@@ -84,7 +84,7 @@ public final class Consumer {
     /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
     /// resumed without having been paused.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
-    /// The offsets that `pause(_:rereadingFrom:)` set. An offset is removed when a record of its partition is polled,
+    /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 

@@ -14,7 +14,7 @@ import Reactor
 /// A new group waits 3 s for its partitions. A group that was used before waits about as long as its session timeout.
 ///
 /// - Important: A partition keeps only its newest batches: at most 100,000, with at most
-///   `retainedBytesPerPartition` together. It silently drops older batches, whether they were read or not. If a
+///   `retainedBytesPerPartition` together. It silently deletes older batches, whether they were read or not. If a
 ///   reader falls that far behind, its offset is out of range: with `auto.offset.reset=error` it gets an error,
 ///   with `earliest` the loss is silent. Spread the load over partitions, so that the unread part of each,
 ///   compressed, stays below these limits.

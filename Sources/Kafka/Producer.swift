@@ -244,13 +244,13 @@ extension Producer {
         }
     }
 
-    /// Drops all records that wait or are in flight. A later `pollReports` reports each as failed.
+    /// Discards all records that wait or are in flight. A later `pollReports` reports each as failed.
     public func purge() {
         precondition(isOpen)
         rd_kafka_purge(handle, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING)
     }
 
-    /// Frees the client. Records that are still queued or in flight are dropped without a report.
+    /// Frees the client. Records that are still queued or in flight are discarded without a report.
     public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         purge()

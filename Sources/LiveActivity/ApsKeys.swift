@@ -93,7 +93,7 @@ extension Command {
     }
 
     @inline(__always)
-    private static func readEvent(_ text: JSONText, _ string: JSONString, _ position: Int) throws(Fault) -> Event {
+    private static func readEvent(_ text: JSONText, _ string: JSONStringRange, _ position: Int) throws(Fault) -> Event {
         if text.isEqual(string, to: "update") { return .update }
         if text.isEqual(string, to: "end") { return .end }
         if text.isEqual(string, to: "start") { return .start }

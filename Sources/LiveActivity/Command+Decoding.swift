@@ -169,8 +169,8 @@ extension Command {
             return next
         case .priority:
             let (value, next) = try text.readUnsignedInteger(position, field)
-            guard value == 5 || value == 10 else { throw Fault(.outOfRange, field, at: position) }
-            priority = UInt8(truncatingIfNeeded: value)
+            priority = UInt8(clamping: value)
+            guard PushPriority.isValid(priority) else { throw Fault(.outOfRange, field, at: position) }
             return next
         case .expiration:
             let (value, next) = try text.readInteger(position, from: 0, to: Limits.timestampMax, field)

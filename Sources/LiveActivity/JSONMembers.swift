@@ -81,7 +81,7 @@ struct JSONMembers {
     }
 
     @inline(__always)
-    private mutating func applyUnknownKeyRule(_ key: JSONString) throws(Fault) {
+    private mutating func applyUnknownKeyRule(_ key: JSONStringRange) throws(Fault) {
         switch unknownKeyRule {
         case .refused:
             throw Fault(.unknownKey, FieldPath(field: objectField, unknownKey: key.range), at: keyPosition)

@@ -27,7 +27,7 @@ extension JSONText {
     /// Reads a name: a string that is not empty and contains no control character. Its text has at most
     /// `bytesMax` bytes after the escapes are decoded.
     @inline(__always)
-    func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONString {
+    func readName(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         let string = try readString(position, field)
         let isName = string.isPrintableASCII && !string.isEmpty && string.end &- string.start <= bytesMax
         if !isName { try requireValidName(string, atMost: bytesMax, field) }
@@ -37,7 +37,7 @@ extension JSONText {
     /// Throws if a string, which may have escapes, is not a valid name. Control characters are Unicode's category Cc:
     /// U+0000 to U+001F and U+007F to U+009F.
     @inline(never)
-    private func requireValidName(_ string: JSONString, atMost bytesMax: Int, _ field: Field) throws(Fault) {
+    private func requireValidName(_ string: JSONStringRange, atMost bytesMax: Int, _ field: Field) throws(Fault) {
         var length = 0
         var previousByte: UInt8 = 0
         for byte in UnescapedBytes(bytes(string.range)) {
@@ -51,7 +51,7 @@ extension JSONText {
     }
 
     @inline(__always)
-    func readToken(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+    func readToken(_ position: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         let string = try readString(position, field)
         guard DeviceToken.isValid(bytes(string.range)) else { throw Fault(.invalidHexadecimal, field, at: position) }
         return string
@@ -59,7 +59,7 @@ extension JSONText {
 
     /// Reads a policy's name. It consists of letters, digits, `-` and `_`, so a string with escapes is
     /// refused.
-    func readPolicyName(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+    func readPolicyName(_ position: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         let string = try readString(position, field)
         let name = bytes(string.range)
         guard !name.isEmpty else { throw Fault(.emptyText, field, at: position) }
@@ -86,7 +86,7 @@ extension JSONText {
 
     /// Whether a JSON string, after its escapes are decoded, is this word.
     @inline(__always)
-    func isEqual(_ string: JSONString, to word: StaticString) -> Bool {
+    func isEqual(_ string: JSONStringRange, to word: StaticString) -> Bool {
         if !string.isEscaped { return equals(bytes(string.range), word) }
         return areEqualUnescaped(
             bytes(string.range),

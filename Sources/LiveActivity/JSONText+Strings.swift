@@ -1,7 +1,7 @@
 import Numbers
 
 /// The place of a string that was read.
-struct JSONString {
+struct JSONStringRange {
     /// The position after the opening quote.
     var start: Int
     /// The position of the closing quote.
@@ -50,7 +50,7 @@ extension JSONText {
     /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
     /// `readRestOfString` reads all others, and every string near the end of the record.
     @inline(__always)
-    func readString(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
+    func readString(_ position: Int, _ field: Field) throws(Fault) -> JSONStringRange {
         guard peek(position) == quote else { throw wrongTypeFault(position, field) }
         let start = position &+ 1
         var plainEnd = start
@@ -62,7 +62,7 @@ extension JSONText {
             }
             plainEnd = plainEnd &+ (topBits.trailingZeroBitCount &>> 3)
             if topBits != 0, byte(plainEnd) == quote {
-                return JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
+                return JSONStringRange(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
             }
         }
         return try readRestOfString(start, from: plainEnd, field)
@@ -89,8 +89,8 @@ extension JSONText {
     /// Reads the rest of a string. The bytes before `plainEnd` have been read: all are printable ASCII without quotes
     /// and backslashes.
     @inline(never)
-    private func readRestOfString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
-        var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
+    private func readRestOfString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONStringRange {
+        var string = JSONStringRange(start: start, end: plainEnd, isEscaped: false, isPrintableASCII: true)
         var position = endOfPlainBytes(plainEnd)
         while position < count {
             switch byte(position) {

@@ -7,7 +7,8 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// This version has been settled already, or another record brings it.
     case duplicate
     /// A newer version replaced this one before APNs accepted it. A command that ends or restarts a life is also
-    /// `superseded` if the timetable does not have the life any more, or if the producer starts or ends the activity.
+    /// `superseded` if the timetable does not have the life any more, or if the producer has started or ended the
+    /// activity meanwhile (R35).
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.

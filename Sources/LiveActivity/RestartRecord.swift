@@ -61,7 +61,8 @@ public enum RestartRecord {
         }
     }
 
-    private enum Parent { case record, aps }
+    /// The JSON object in which the path to the removed key begins.
+    private enum EditedObject { case record, aps }
 
     /// Decodes a record that Causeway wrote; nil if the record is damaged.
     private static func decode(_ record: [UInt8]) -> Command? {
@@ -78,9 +79,9 @@ public enum RestartRecord {
         record.replaceSubrange(offset..<offset + Int(range.count), with: bytes)
     }
 
-    private static func remove(_ path: [String], from parent: Parent, of record: inout [UInt8]) {
+    private static func remove(_ path: [String], from object: EditedObject, of record: inout [UInt8]) {
         guard let command = decode(record) else { return }
-        let start = parent == .aps ? Int(command.aps.offset) : 0
+        let start = object == .aps ? Int(command.aps.offset) : 0
         let count = record.withUnsafeMutableBytes { bytes in
             JSONMemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: bytes)
         }

@@ -5,8 +5,8 @@ import Synchronization
 public enum ProcessStartLock {
     private static let startLock = Mutex(())
 
-    /// Runs `body` while no other call of this function runs its `body`. A `body` starts a program, or does work that
-    /// would fail if another process had a copy of a descriptor.
+    /// Runs `body` while no other caller's `body` runs. Use it to start a program, and for work that fails while a new
+    /// program still has copies of this process's descriptors.
     ///
     /// `posix_spawn` returns only after the new program has closed its copies. So no copy is left when this call ends.
     public static func runExclusively<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {

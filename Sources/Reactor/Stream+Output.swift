@@ -92,18 +92,18 @@ extension Stream {
             case .bytes(let count):
                 output.consume(count)
             case .blockedUntilWritable:
-                return blockOutput(untilReadable: false)
+                return blockOutput(until: .writable)
             case .blockedUntilReadable:
-                return blockOutput(untilReadable: true)
+                return blockOutput(until: .readable)
             case .endOfStream, .failed:
                 return fail(transport.takeFailure(), hasUnreadInput: true)
             }
         }
     }
 
-    private func blockOutput(untilReadable: Bool) {
+    private func blockOutput(until readiness: Interest) {
         isOutputBlocked = true
-        writeWaitsUntilReadable = untilReadable
+        writeWaitsUntilReadable = readiness == .readable
         updateInterest()
     }
 

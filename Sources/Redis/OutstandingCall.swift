@@ -8,8 +8,8 @@ enum OutstandingCallKind: UInt8, BitwiseCopyable {
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// In a cluster, the ``KeySlot/fingerprint`` of the call's key; otherwise 0. Has no meaning for the connection's
-    /// own commands.
+    /// In a cluster, the ``KeyHashSlot/fingerprint`` of the call's key; otherwise 0. Has no meaning for the
+    /// connection's own commands.
     var keyFingerprint: UInt64
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64

@@ -22,7 +22,7 @@ public final class ProviderTokenStore {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// The key of a token. The key and the lease have the same hash tag, so a cluster has both in one slot.
+    /// The key of a token. The key and the lease have the same hash tag, so a cluster has both in one hash slot.
     private static func tokenKey(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
     private static func leaseKey(_ name: String) -> String { tokenKey(name) + ":lease" }
 

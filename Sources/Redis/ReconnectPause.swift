@@ -1,6 +1,6 @@
-/// The pause before the next attempt to connect, or to look up a cluster's slots: a random time from 0 to a maximum
-/// ("full jitter"). So workers that lost their server at the same moment do not all reconnect at the same moment (R21).
-/// The maximum is 0.1 s at first, and doubles with each failure until it is 5 s.
+/// The pause before the next attempt to connect, or to look up a cluster's hash slots: a random time from 0 to a
+/// maximum ("full jitter"). So workers that lost their server at the same moment do not all reconnect at the same
+/// moment (R21). The maximum is 0.1 s at first, and doubles with each failure until it is 5 s.
 struct ReconnectPause {
     static let firstPauseMillisecondsMax: Int64 = 100
     static let pauseMillisecondsMax: Int64 = 5_000

@@ -19,8 +19,8 @@ protocol ConnectionDelegate: AnyObject {
 /// automatically.
 ///
 /// A ``RedisClient`` has one connection per server, and one thread uses it. The session writes commands directly into
-/// the connection's output buffer. The commands leave together at the end of the iteration. Replies come in the order
-/// of the calls. Neither a call nor a reply allocates memory.
+/// the connection's output buffer. The commands are sent together at the end of the iteration. Replies come in the
+/// order of the calls. Neither a call nor a reply allocates memory.
 ///
 /// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller
 /// may repeat those that can be repeated safely (R15).
@@ -250,11 +250,12 @@ public final class RedisConnection {
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    func setKeyFingerprintOfNextCall(keyFingerprint: UInt64) {
+    /// Notes the fingerprint of the key of the next calls, until another one is noted.
+    func setNextKeyFingerprint(_ keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
 
-    /// Sends ASKING, which makes the server accept the next command although the key's slot is still moving
+    /// Sends ASKING, which makes the server accept the next command although the key's hash slot is still moving
     /// to it. The caller must issue the call at once, so that ASKING applies to it.
     func sendAsking(keyFingerprint: UInt64) {
         precondition(phase == .ready && hasRoomForAskingAndCall && configuration.callsPerCommandMax == 1)
@@ -291,6 +292,20 @@ public final class RedisConnection {
             commandCallCount: isWritten ? 1 : 0,
             awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas)
         )
+    }
+
+    func appendOutstandingCall(_ kind: OutstandingCallKind, commandCallCount: UInt8, awaitsReplicas: Bool = false) {
+        outstandingCalls.append(
+            OutstandingCall(
+                keyFingerprint: nextKeyFingerprint,
+                issuedAtMicroseconds: loop.nowMicroseconds,
+                kind: kind,
+                commandCallCount: commandCallCount,
+                followsScriptReload: hasReloadedScripts,
+                awaitsReplicas: awaitsReplicas
+            )
+        )
+        if deadlineTimer == .none { scheduleDeadline(configuration.replyDeadlineMilliseconds) }
     }
 
     /// Writes one command.
@@ -337,20 +352,6 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func appendOutstandingCall(_ kind: OutstandingCallKind, commandCallCount: UInt8, awaitsReplicas: Bool = false) {
-        outstandingCalls.append(
-            OutstandingCall(
-                keyFingerprint: nextKeyFingerprint,
-                issuedAtMicroseconds: loop.nowMicroseconds,
-                kind: kind,
-                commandCallCount: commandCallCount,
-                followsScriptReload: hasReloadedScripts,
-                awaitsReplicas: awaitsReplicas
-            )
-        )
-        if deadlineTimer == .none { scheduleDeadline(configuration.replyDeadlineMilliseconds) }
-    }
-
     private func scheduleDeadline(_ milliseconds: Int64) {
         deadlineTimer = loop.schedule(
             afterMilliseconds: milliseconds,
@@ -359,6 +360,7 @@ public final class RedisConnection {
         )
     }
 
+    /// Called when the deadline timer fires: disconnects if the oldest call waits too long.
     func enforceReplyDeadline() {
         deadlineTimer = .none
         guard let oldest = outstandingCalls.oldest else { return }
@@ -373,5 +375,4 @@ public final class RedisConnection {
             disconnect(RedisError(.deadline))
         }
     }
-
 }

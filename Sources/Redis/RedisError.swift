@@ -9,13 +9,13 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case readOnly
         /// The server is a replica that cannot reach its primary.
         case masterDown
-        /// The cluster does not serve the key's slot, or the asked server knows no slots.
+        /// The cluster does not serve the key's hash slot, or the asked server knows no hash slots.
         case clusterDown
-        /// The key's slot has moved to another server.
+        /// The key's hash slot has moved to another server.
         case moved
-        /// The key's slot is moving, and the key is already on the other server.
+        /// The key's hash slot is moving, and the key is already on the other server.
         case ask
-        /// The key's slot is moving, and each of the two servers has some of the command's keys.
+        /// The key's hash slot is moving, and each of the two servers has some of the command's keys.
         case tryAgain
         /// The server has lost the scripts. A lane's connection then loads them again, once.
         case noScript
@@ -37,7 +37,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case transactionAborted
         /// The server belongs to a cluster, but the configuration does not say so. INFO shows this during the
         /// handshake. If the server refuses INFO, this error occurs only under load: a Redis command then has several
-        /// calls, and fails if their keys are in different slots.
+        /// calls, and fails if their keys are in different hash slots.
         case clusterEnabled
         /// The value under the key is not one that the scripts write. Only this error is proven to be the
         /// call's own.

@@ -43,8 +43,8 @@ public protocol RedisHandler: AnyObject {
     /// A connection is up, is logged in, and has loaded the scripts. Calls may be issued, and failed calls may
     /// be issued again.
     func redisReady()
-    /// A connection was lost, an attempt to connect failed, or a look-up of a cluster's slots failed. The client tries
-    /// again automatically. All calls without a reply on the lost connection fail right after this method, oldest
+    /// A connection was lost, an attempt to connect failed, or a look-up of a cluster's hash slots failed. The client
+    /// tries again automatically. All calls without a reply on the lost connection fail right after this method, oldest
     /// first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)

@@ -6,7 +6,7 @@ public struct ServerInformation: Sendable, Equatable {
     public private(set) var majorVersion: Int?
     /// The run id, which changes with each start of the server; nil if the server does not report it.
     public private(set) var runIdentifier: String?
-    /// Whether the server reports that it belongs to a cluster. All keys of a command must then be in one slot.
+    /// Whether the server reports that it belongs to a cluster. All keys of a command must then be in one hash slot.
     public private(set) var isClusterEnabled = false
 
     private static let valueBytesMax = 64
@@ -36,7 +36,7 @@ public struct ServerInformation: Sendable, Equatable {
 
 extension RedisTopology {
     /// Whether a server with this information may be used with the topology. Always true for `cluster`, because there
-    /// the look-up of the slots refuses a server without a cluster.
+    /// the look-up of the hash slots refuses a server without a cluster.
     func accepts(_ server: ServerInformation) -> Bool {
         if case .cluster = self { true } else { !server.isClusterEnabled }
     }

@@ -114,7 +114,7 @@ public final class SharedHashes {
         """
 
     /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The command
-    /// for a hash's expiry leaves together with the one for its fields. So no hash stays forever if the process ends
+    /// for a hash's expiry is sent together with the one for its fields. So no hash stays forever if the process ends
     /// before the reply.
     public func setFields(_ hashes: [(key: [UInt8], fields: HashFields)], timeToLiveMilliseconds: Int64)
         throws(RedisError)

@@ -10,8 +10,9 @@ struct UnreadReplies {
         self.bytes = bytes
     }
 
-    /// - Returns: the end of the reply at `offset`, and its value if it is a number; nil if the reply is not
-    ///   complete.
+    /// Finds where the reply at `offset` ends.
+    ///
+    /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
     func findReply(at offset: Int) -> (end: Int, integer: Int64?)? {
         guard let line = findLine(at: offset) else { return nil }
         let text = UnsafeRawBufferPointer(rebasing: bytes[(offset + 1)..<line.textEnd])

@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test func `A phone treats old states and ends from a channel like those from pushes`() async throws {
-        try await SimulatorFixture.run(\.channelRules, ChannelRules(publishBudget: nil)) { fixture in
+        try await SimulatorFixture.run(\.channelRules, ChannelRules(broadcastBudget: nil)) { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: true)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
             let (client, nowSeconds) = (try fixture.connect(), time(nil))
@@ -164,7 +164,7 @@ import Testing
     @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewestMessage: Bool)
         async throws
     {
-        try await SimulatorFixture.run(\.channelRules, ChannelRules(publishBudget: nil)) { fixture in
+        try await SimulatorFixture.run(\.channelRules, ChannelRules(broadcastBudget: nil)) { fixture in
             let channel = try fixture.createChannel(storesNewestMessage: storesNewestMessage)
             _ = try await fixture.startByPush("m7", device: "by-push", channel: channel)
             let client = try fixture.connect()
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test func `Only a channel that is sent to too often is throttled`() async throws {
-        let rules = ChannelRules(publishBudget: .init(capacity: 2, refillIntervalMilliseconds: 60_000))
+        let rules = ChannelRules(broadcastBudget: .init(capacity: 2, refillIntervalMilliseconds: 60_000))
         try await SimulatorFixture.run(\.channelRules, rules) { fixture in
             let (channel, otherChannel) = (
                 try fixture.createChannel(storesNewestMessage: true),

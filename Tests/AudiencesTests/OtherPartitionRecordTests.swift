@@ -71,7 +71,7 @@ import Testing
         #expect(harness.core.committableOffset(reassignedPartition) == 0)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rereadingBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.core.rewindBegan(reassignedPartition, from: 0, now: harness.moment)
         harness.read(older, from: reassignedPartition)
         harness.read(newest, at: 1, from: reassignedPartition)
         let sent = harness.sendAndAcceptPushes()
@@ -94,7 +94,7 @@ import Testing
         #expect(harness.core.committableOffset(reassignedPartition) == 0)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
-        harness.core.rereadingBegan(reassignedPartition, from: 0, now: harness.moment)
+        harness.core.rewindBegan(reassignedPartition, from: 0, now: harness.moment)
         harness.read(newest, from: reassignedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [2])
     }
@@ -123,9 +123,9 @@ import Testing
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<40 {
             harness.advanceClock(milliseconds: 1_000)
-            if let rereading = harness.rereadRequest(addedPartition) {
-                harness.core.rereadingBegan(addedPartition, from: rereading.offset, now: harness.moment)
-                if rereading.offset == 0 { harness.read(older, from: addedPartition) }
+            if let rewind = harness.rewindRequest(addedPartition) {
+                harness.core.rewindBegan(addedPartition, from: rewind.offset, now: harness.moment)
+                if rewind.offset == 0 { harness.read(older, from: addedPartition) }
                 harness.read(newest, at: 1, from: addedPartition)
             }
             sent += harness.sendAndAcceptPushes()
@@ -152,8 +152,8 @@ import Testing
         harness.performPendingWork()
         #expect(harness.send().isEmpty && harness.isDrained(0))
         harness.core.release(partition: 0, now: harness.moment)
-        let rereading = try #require(harness.rereadRequest(addedPartition))
-        harness.core.rereadingBegan(addedPartition, from: rereading.offset, now: harness.moment)
+        let rewind = try #require(harness.rewindRequest(addedPartition))
+        harness.core.rewindBegan(addedPartition, from: rewind.offset, now: harness.moment)
         harness.read(newest, from: addedPartition)
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [2])
     }
@@ -197,8 +197,8 @@ import Testing
             harness.advanceClock(milliseconds: 5_000)
             harness.log.append(unreadable)
             harness.readLog()
-            if let rereading = harness.rereadRequest(addedPartition) {
-                harness.core.rereadingBegan(addedPartition, from: rereading.offset, now: harness.moment)
+            if let rewind = harness.rewindRequest(addedPartition) {
+                harness.core.rewindBegan(addedPartition, from: rewind.offset, now: harness.moment)
                 harness.read(newest, from: addedPartition)
             }
             sent += harness.sendAndAcceptPushes().map(\.content)

@@ -36,14 +36,14 @@ import Testing
         harness.read(addedLogWriter.log[1], at: 1, from: addedPartition)
         harness.performPendingWork()
         #expect(harness.core.passedOverCount(addedPartition) == 1, "the round is under way")
-        #expect(harness.rereadRequest(addedPartition) == FanoutRereading(offset: 0, pauseMilliseconds: 0))
-        harness.core.rereadingBegan(addedPartition, from: 0, now: harness.moment)
+        #expect(harness.rewindRequest(addedPartition) == FanoutRewind(offset: 0, pauseMilliseconds: 0))
+        harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
         #expect(harness.core.passedOverCount(addedPartition) == 2)
         harness.advanceClock(milliseconds: 5_000)
         // If the partition was now read from the second record on, the first one would never be read.
-        #expect(harness.rereadRequest(addedPartition) == nil)
+        #expect(harness.rewindRequest(addedPartition) == nil)
         harness.read(addedLogWriter.log[0], at: 0, from: addedPartition)
         #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [11])
         harness.read(addedLogWriter.log[1], at: 1, from: addedPartition)
@@ -95,13 +95,13 @@ import Testing
     /// Kafka has deleted the records from offset 65 to 129.
     @Test func `Deleted records beyond the ledger are not taken for ones that were passed over`() {
         let harness = harnessWithFullLedger()
-        #expect(harness.rereadRequest(0) == FanoutRereading(offset: 65, pauseMilliseconds: 5_000))
-        harness.core.rereadingBegan(0, from: 65, now: harness.moment)
+        #expect(harness.rewindRequest(0) == FanoutRewind(offset: 65, pauseMilliseconds: 5_000))
+        harness.core.rewindBegan(0, from: 65, now: harness.moment)
         harness.read(harness.log[65], at: 130, from: 0)
         #expect(harness.passedOverCount == 1 && harness.committableOffset == 1)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
         harness.advanceClock(milliseconds: 5_000)
-        harness.core.rereadingBegan(0, from: 1, now: harness.moment)
+        harness.core.rewindBegan(0, from: 1, now: harness.moment)
         harness.read(harness.log[1], at: 1, from: 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [11])
         harness.read(harness.log[65], at: 130, from: 0)
@@ -113,11 +113,11 @@ import Testing
     /// offset 1 settles. So as soon as the core has room for this record, the partition is read again from offset 1 on.
     @Test func `A full ledger does not keep its partition from being read again`() {
         let harness = harnessWithFullLedger()
-        #expect(harness.rereadRequest(0) == FanoutRereading(offset: 65, pauseMilliseconds: 5_000))
-        harness.core.rereadingBegan(0, from: 65, now: harness.moment)
+        #expect(harness.rewindRequest(0) == FanoutRewind(offset: 65, pauseMilliseconds: 5_000))
+        harness.core.rewindBegan(0, from: 65, now: harness.moment)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
         harness.advanceClock(milliseconds: 5_000)
         harness.read(harness.log[65], at: 65, from: 0)
-        #expect(harness.rereadRequest(0) == FanoutRereading(offset: 1, pauseMilliseconds: 0))
+        #expect(harness.rewindRequest(0) == FanoutRewind(offset: 1, pauseMilliseconds: 0))
     }
 }

@@ -61,7 +61,7 @@ import Testing
             harness.nowMilliseconds += 15_000
         }
         #expect(harness.passedOverCount > 0)
-        #expect(harness.rereadings.isEmpty, "there was no room")
+        #expect(harness.rewinds.isEmpty, "there was no room")
         var sent: [RoundHarness.SentPush] = []
         for _ in 0..<100 where harness.core.recordCount + harness.passedOverCount > 0 {
             sent += harness.sendAndAcceptPushes()
@@ -69,7 +69,7 @@ import Testing
             harness.readLog()
         }
         #expect(harness.core.recordCount + harness.passedOverCount == 0)
-        #expect(harness.rereadings.count > 1)
+        #expect(harness.rewinds.count > 1)
         #expect(harness.committableOffset == 300)
         // Each audience shows its last version, and each alert rings once.
         #expect(Set(sent.map(\.content)).isSuperset(of: 241...300))
@@ -147,8 +147,8 @@ import Testing
             harness.advanceClock(milliseconds: 1_000)
         }
         #expect(harness.committableOffset == 0)
-        #expect(harness.rereadings.allSatisfy { $0 == FanoutRereading(offset: 64, pauseMilliseconds: 5_000) })
-        #expect((3...20).contains(harness.rereadings.count))
+        #expect(harness.rewinds.allSatisfy { $0 == FanoutRewind(offset: 64, pauseMilliseconds: 5_000) })
+        #expect((3...20).contains(harness.rewinds.count))
         _ = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 10_000)
         harness.readLog()
@@ -167,7 +167,7 @@ import Testing
         let firstPassedOverOffset = 60 - harness.passedOverCount
         _ = harness.sendAndAcceptPushes()
         harness.advanceClock(milliseconds: 5_000)
-        harness.rereadAfterDeletion(from: firstPassedOverOffset + 10)
+        harness.rewindAfterDeletion(from: firstPassedOverOffset + 10)
         for _ in 0..<100 where harness.core.recordCount + harness.passedOverCount > 0 {
             _ = harness.sendAndAcceptPushes()
             harness.nowMilliseconds += 5_000

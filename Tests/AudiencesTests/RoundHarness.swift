@@ -37,8 +37,8 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var pushesInFlight: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// The rereadings that the core requested. For each of them, `readLog` went back to the requested offset.
-    private(set) var rereadings: [FanoutRereading] = []
+    /// The rewinds that the core requested. For each of them, `readLog` went back to the requested offset.
+    private(set) var rewinds: [FanoutRewind] = []
     private var pausedUntilMilliseconds = Int64.min
 
     var moment: Moment { Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds) }
@@ -180,9 +180,9 @@ final class RoundHarness {
     }
 
     /// Reads the partition again, but only from `offset` on, because Kafka has deleted the older records.
-    func rereadAfterDeletion(from offset: Int) {
-        guard let rereading = core.rereadRequest(partitionIndex, now: moment) else { return }
-        core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
+    func rewindAfterDeletion(from offset: Int) {
+        guard let rewind = core.rewindRequest(partitionIndex, now: moment) else { return }
+        core.rewindBegan(partitionIndex, from: rewind.offset, now: moment)
         nextOffset = offset
         readLog()
     }
@@ -190,11 +190,11 @@ final class RoundHarness {
     /// Gives the core all records of the log that it has not read yet. If the core wants to read the log again, begins
     /// at the offset that the core names.
     func readLog() {
-        if let rereading = core.rereadRequest(partitionIndex, now: moment) {
-            core.rereadingBegan(partitionIndex, from: rereading.offset, now: moment)
-            rereadings.append(rereading)
-            nextOffset = Int(rereading.offset)
-            pausedUntilMilliseconds = nowMilliseconds + rereading.pauseMilliseconds
+        if let rewind = core.rewindRequest(partitionIndex, now: moment) {
+            core.rewindBegan(partitionIndex, from: rewind.offset, now: moment)
+            rewinds.append(rewind)
+            nextOffset = Int(rewind.offset)
+            pausedUntilMilliseconds = nowMilliseconds + rewind.pauseMilliseconds
         }
         guard nowMilliseconds >= pausedUntilMilliseconds else { return }
         while nextOffset < log.count {
@@ -228,7 +228,7 @@ final class RoundHarness {
 
     func isDrained(_ partition: UInt32) -> Bool { core.isDrained(partition) }
 
-    func rereadRequest(_ partition: UInt32) -> FanoutRereading? { core.rereadRequest(partition, now: moment) }
+    func rewindRequest(_ partition: UInt32) -> FanoutRewind? { core.rewindRequest(partition, now: moment) }
 
     /// Takes the core's next call; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {

@@ -74,13 +74,13 @@ import Testing
 
     /// Some of the workers have room for only a few records.
     @Test func `Records are passed over and read again`() {
-        let rereadingCounts = (1...20 as ClosedRange<UInt64>)
+        let rewindCounts = (1...20 as ClosedRange<UInt64>)
             .map { seed in
                 let simulation = Simulation(seed: seed, kind: .crashes)
                 #expect(simulation.run() == [], "\(seed)")
-                return simulation.rereadingCount
+                return simulation.rewindCount
             }
-        #expect(rereadingCounts.contains { $0 > 0 })
+        #expect(rewindCounts.contains { $0 > 0 })
     }
 
     /// Prints every step of one run. `CAUSEWAY_SIMULATION_SEED` names its seed, and `CAUSEWAY_SIMULATION_KIND` its kind

@@ -78,7 +78,7 @@ import Testing
             let managedEnvironment = await worker.managedEnvironment
             let content = try await worker.readRegistry(Self.appEnvironment)
             try await fixture.makeManagementUnavailable()
-            await #expect(throws: ChannelRefusal.self) {
+            await #expect(throws: ChannelFailure.self) {
                 if isReconciliation {
                     let reconciliation = Self.makeReconciliation(content)
                     try #require(reconciliation.entriesToDelete.map(\.audience) == ["a-semifinal"])
@@ -107,7 +107,7 @@ import Testing
                 let lateEntry = Self.makeUnpublished(entry)
                 #expect(try await worker.publishAndAnnounce(lateEntry) == nil)
             } else {
-                await #expect(throws: ChannelRefusal.self) {
+                await #expect(throws: ChannelFailure.self) {
                     try await worker.delete("final", Self.appEnvironment)
                 }
             }

@@ -21,7 +21,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
             try await fixture.makeManagementUnavailable()
-            await #expect(throws: ChannelRefusal.self) {
+            await #expect(throws: ChannelFailure.self) {
                 try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             }
             try await fixture.makeManagementAvailable()

@@ -83,7 +83,7 @@ import Testing
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
         #expect(table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 20)
         #expect(table.countUndealtRecords(of: 0) == 10)
-        table.noteReachedEnd(of: partition(0), offset: 11)
+        table.noteLogEnd(of: partition(0), offset: 11)
         #expect(
             table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 10,
             "its lane gets the offset that was reached"
@@ -105,7 +105,7 @@ import Testing
         #expect(table.countUndealtRecords(of: 0) == .max)
         for number in Int32(0)..<4 { _ = table.updateReportedEnd(highWatermark: .min, of: partition(number)) }
         #expect(table.countUndealtRecords(of: 0) == 0)
-        for offset in [Int64.min, -1, .max] { table.noteReachedEnd(of: partition(0), offset: offset) }
+        for offset in [Int64.min, -1, .max] { table.noteLogEnd(of: partition(0), offset: offset) }
         #expect(table[partition(0)]?.reachedEndOffset == -1)
         table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
         #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))

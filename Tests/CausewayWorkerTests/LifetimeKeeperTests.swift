@@ -14,7 +14,7 @@ import Testing
 @testable import Observability
 
 /// What the ``LifetimeKeeper`` does about due lives with missing or damaged data, about lives of apps that its worker
-/// does not have, and about lives that are long overdue. (R35)
+/// does not have, and about lives that have been due for long. (R35)
 @Suite(.ownThread) struct LifetimeKeeperTests {
     /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
     private let beganAtMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
@@ -238,7 +238,7 @@ import Testing
     }
 
     /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the activity, and
-    /// a claim would only postpone the end. So this worker makes no claim until the life is long overdue.
+    /// a claim would only postpone the end. So this worker makes no claim until the life has been due for long.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let fixture = try KeeperFixture()
         let key = Self.keyOfUnknownApp("a")
@@ -255,7 +255,7 @@ import Testing
         )
     }
 
-    @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
+    @Test func `A life of any app leaves the timetable when it has been due for too long`() async throws {
         let fixture = try KeeperFixture()
         fixture.putLife(Self.keyOfUnknownApp("a"), "b \(beganAtMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
         await fixture.keeper.poll()
@@ -313,11 +313,11 @@ import Testing
     private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
     /// - Parameter page: the names in the timetable. `{own=1}` is activity 1 of the app `own`, which the worker has.
-    private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1)
+    private static func dueActivities(_ page: [String], from rank: Int, dueForMilliseconds: Int64 = 1)
         -> DueActivitySelection
     {
         let entries = page.map {
-            SharedHashes.DueEntries.Entry(Array($0.utf8), dueMilliseconds: nowMilliseconds &- overdueMilliseconds)
+            SharedHashes.DueEntries.Entry(Array($0.utf8), dueMilliseconds: nowMilliseconds &- dueForMilliseconds)
         }
         return DueActivitySelection(
             SharedHashes.DueEntries(nowMilliseconds: nowMilliseconds, timetableEntryCount: 100, entries: entries),
@@ -352,16 +352,16 @@ import Testing
 
     @Test func `A due time that another program has written does not overflow`() {
         #expect(
-            Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: Self.nowMilliseconds &- .min))
+            Self.texts(Self.dueActivities(["{other=1}"], from: 0, dueForMilliseconds: Self.nowMilliseconds &- .min))
                 == [
                     "{other=1}"
                 ]
         )
     }
 
-    @Test func `Overdue activities of other apps, and names of no app, are claimed`() {
-        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: 1_000)) == [])
-        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: 1_001)) == ["{other=1}"])
+    @Test func `Activities of other apps that have been due for long, and names of no app, are claimed`() {
+        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, dueForMilliseconds: 1_000)) == [])
+        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, dueForMilliseconds: 1_001)) == ["{other=1}"])
         #expect(Self.texts(Self.dueActivities(["damaged"], from: 0)) == ["damaged"])
     }
 }

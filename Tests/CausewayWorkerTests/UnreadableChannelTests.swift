@@ -14,7 +14,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             fixture.setEntry(of: Self.audience, to: "?")
-            let error = await #expect(throws: ChannelRefusal.self) {
+            let error = await #expect(throws: ChannelFailure.self) {
                 try await worker.create(Self.audience, Self.appEnvironment)
             }
             let text = error?.text ?? ""
@@ -34,7 +34,7 @@ import Testing
             let otherEntry = try await worker.create("other", Self.appEnvironment)
             try fixture.publishUnreadable("?", for: Self.audience)
             fixture.server.command("FLUSHALL")
-            let error = await #expect(throws: ChannelRefusal.self) {
+            let error = await #expect(throws: ChannelFailure.self) {
                 try await worker.create(Self.audience, Self.appEnvironment)
             }
             #expect(

@@ -179,13 +179,13 @@ import Testing
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
-            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
             // A new key with an invalid id is refused, and the key in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try (newKey + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
-            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
         }
     }
 
@@ -203,7 +203,7 @@ import Testing
             }
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
-            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
             #expect(metricRegistry.events[.keyRejected].count == 1, "each fault is reported once")
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             for _ in 1...2 { watch.poll() }
@@ -212,7 +212,7 @@ import Testing
             let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
             source.endTrial(of: token, .accepted)
             watch.poll()
-            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
         }
     }
 
@@ -242,14 +242,14 @@ import Testing
             let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             watch.poll()
-            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
             source.endTrial(of: token, .accepted)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
-            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0], "the file is still missing")
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0], "the file is still missing")
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
-            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
         }
     }
 
@@ -263,11 +263,11 @@ import Testing
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             if wasReplaced { try "no key".write(toFile: keyFile, atomically: true, encoding: .utf8) }
             watch.poll()
-            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
             if wasReplaced { try FileManager.default.removeItem(atPath: keyFile) }
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
-            #expect(metricRegistry.condition.current.appsWithRejectedKey.isEmpty)
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
             #expect(source.keyStatus.candidateIdentifier == nil)
         }
     }
@@ -289,7 +289,7 @@ import Testing
             watch.poll()
             try FileManager.default.moveItem(atPath: keyFile + ".kept", toPath: keyFile)
             watch.poll()
-            #expect(metricRegistry.condition.current.appsWithRejectedKey == [0])
+            #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
         }
     }
 

@@ -77,7 +77,7 @@ import Testing
         producer.close()
     }
 
-    /// A caller gives records back with `pause(_:rereadingFrom:)`. It may give the same records back several times,
+    /// A caller gives records back with `pause(_:rewindingTo:)`. It may give the same records back several times,
     /// even before it has read them again.
     @Test func `Records that a caller gives back are handed out again`() async throws {
         let broker = try EmbeddedBroker()
@@ -89,7 +89,7 @@ import Testing
         for last in [0, 0, 70, 99, 100] {
             expectedNumbers += Array((expectedNumbers.last ?? 0)...last)
             #expect(await reader.run { $0.receivedRecords.count == expectedNumbers.count })
-            reader.consumer.pause(Self.partition, rereadingFrom: Int64(last))
+            reader.consumer.pause(Self.partition, rewindingTo: Int64(last))
             #expect(!reader.step(), "nothing more of a paused partition")
             reader.consumer.resume([Self.partition])
             reader.consumer.pause([Self.partition])
@@ -110,7 +110,7 @@ import Testing
         try await producer.fill("commands", count: 200)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.receivedRecords.count == 200 })
-        reader.consumer.pause(Self.partition, rereadingFrom: 17)
+        reader.consumer.pause(Self.partition, rewindingTo: 17)
         #expect(!reader.step(), "nothing more of a paused partition")
         reader.consumer.resume([Self.partition])
         #expect(await reader.run { $0.receivedRecords.count == 383 })
@@ -127,7 +127,7 @@ import Testing
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.receivedRecords.last?.offset == 2 })
         reader.consumer.pause([Self.partition])
-        reader.consumer.pause(Self.partition, rereadingFrom: 2)
+        reader.consumer.pause(Self.partition, rewindingTo: 2)
         reader.consumer.resume([Self.partition])
         #expect(await reader.run { $0.receivedRecords.count == 4 })
         #expect(reader.receivedRecords.numbers == [0, 1, 2, 2])
@@ -143,7 +143,7 @@ import Testing
         #expect(reader.consumer.pausedPartitions.isEmpty)
         #expect(await reader.run { !$0.assignedEvents.isEmpty })
         reader.consumer.pause([TopicPartition(topic: TopicIdentifier(index: 0), partition: 9)])
-        reader.consumer.pause(TopicPartition(topic: TopicIdentifier(index: 0), partition: 9), rereadingFrom: 0)
+        reader.consumer.pause(TopicPartition(topic: TopicIdentifier(index: 0), partition: 9), rewindingTo: 0)
         #expect(reader.consumer.pausedPartitions.isEmpty)
         #expect(reader.close() == .closed)
     }

@@ -67,7 +67,7 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.secondLane.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
         #expect(Self.alerts { $0.firstLane.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
         #expect(
-            Self.alerts { $0.metricRegistry.condition.change { $0.appsWithRejectedKey = [1] } } == [
+            Self.alerts { $0.metricRegistry.condition.change { $0.appIndicesWithRejectedKey = [1] } } == [
                 "CausewayKeyFileRejected"
             ]
         )
@@ -230,7 +230,7 @@ struct DiagnosisTests {
         worker.kafka.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])
-        #expect(report.findings[0].observation == "The thread lane-1 turned 60 s ago.")
+        #expect(report.findings[0].observation == "The thread lane-1 last completed an iteration 60 s ago.")
         #expect(report.severity == .broken && !report.liveness.isPassed)
     }
 }

@@ -32,7 +32,7 @@ struct HealthTests {
     static func isReady(
         _ membership: WorkerCondition.ConsumerGroupState,
         isKafkaReachable: Bool = true,
-        areKeysLoaded: Bool = true,
+        areSigningKeysLoaded: Bool = true,
         isDraining: Bool = false,
         assignedPartitionCount: Int = 0,
         uptimeMilliseconds: Int64 = 60_000,
@@ -42,7 +42,7 @@ struct HealthTests {
     ) -> Bool {
         var condition = WorkerCondition()
         condition.consumerGroupState = membership
-        condition.areKeysLoaded = areKeysLoaded
+        condition.areSigningKeysLoaded = areSigningKeysLoaded
         condition.isDraining = isDraining
         condition.assignedPartitionCount = assignedPartitionCount
         condition.hasReachedKafka = hasReachedKafka || isKafkaReachable
@@ -66,7 +66,7 @@ struct HealthTests {
         // In a cooperative rebalance the remaining partitions are still read while others are assigned again.
         #expect(Self.isReady(.joining, assignedPartitionCount: 3))
         #expect(!Self.isReady(.left, assignedPartitionCount: 3))
-        #expect(!Self.isReady(.member, areKeysLoaded: false))
+        #expect(!Self.isReady(.member, areSigningKeysLoaded: false))
         #expect(!Self.isReady(.member, isDraining: true, assignedPartitionCount: 3))
     }
 

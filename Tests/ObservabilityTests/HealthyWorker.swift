@@ -32,7 +32,7 @@ struct HealthyWorker: ~Copyable {
         metricRegistry.condition.change {
             $0.consumerGroupState = .member
             $0.assignedPartitionCount = 4
-            $0.areKeysLoaded = true
+            $0.areSigningKeysLoaded = true
         }
     }
 

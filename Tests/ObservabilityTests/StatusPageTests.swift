@@ -220,7 +220,7 @@ struct StatusPageTests {
         #expect(lines[0].hasPrefix("BROKEN. In the last minute 10,000 records and 2,000 pushes a second; "))
         #expect(lines.contains("BROKEN: Redis is away for 1 of 2 lanes."))
         #expect(lines.contains("  Runbook: CausewayRedisAway"))
-        #expect(lines.contains { $0.hasPrefix("live: lane-0: turned ") }, "\(text)")
+        #expect(lines.contains { $0.hasPrefix("live: lane-0: last completed an iteration ") }, "\(text)")
         for finding in report.findings {
             for part in [finding.observation, finding.meaning, finding.action] {
                 #expect(text.contains(part), "\(part)")

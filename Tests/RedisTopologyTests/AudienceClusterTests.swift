@@ -29,7 +29,7 @@ import Testing
                         let suffix = AudienceStoreKey.pageSuffix(bound)
                         return tag + suffix.indices.map { suffix[$0] }
                     }
-                let slot = Set(keys.map { $0.withUnsafeBytes { KeySlot.slot(of: $0) } })
+                let slot = Set(keys.map { $0.withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) } })
                 #expect(slot.count == 1)
                 slots.formUnion(slot)
             }
@@ -252,7 +252,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         let count = buffer.withUnsafeMutableBytes { buffer in
             app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }
         }
-        return buffer[..<(count ?? 0)].withUnsafeBytes { KeySlot.slot(of: $0) }
+        return buffer[..<(count ?? 0)].withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }
     }
 
     // MARK: - Entries and replies

@@ -66,7 +66,7 @@ final class ClusterProcesses {
     }
 
     static func slots(of primary: Int, among count: Int) -> Range<Int> {
-        (primary * KeySlot.slotCount / count)..<((primary + 1) * KeySlot.slotCount / count)
+        (primary * KeyHashSlot.hashSlotCount / count)..<((primary + 1) * KeyHashSlot.hashSlotCount / count)
     }
 
     /// Waits until each replica has what its primary has written before this call.

@@ -172,7 +172,7 @@ import Testing
     }
 
     private static func slot(_ activity: Int) -> Int {
-        TopologyCaller.key(activity) { KeySlot($0).slot }
+        TopologyCaller.key(activity) { KeyHashSlot($0).hashSlot }
     }
 }
 
@@ -208,8 +208,8 @@ struct Resharding {
 
     /// Makes the next step. Returns false when all slots have moved.
     mutating func step() -> Bool {
-        guard slot < KeySlot.slotCount else { return false }
-        let slots = slot..<min(slot + Self.slotsPerStep, KeySlot.slotCount)
+        guard slot < KeyHashSlot.hashSlotCount else { return false }
+        let slots = slot..<min(slot + Self.slotsPerStep, KeyHashSlot.hashSlotCount)
         switch stepInMove {
         case 0:
             setSlots(slots, on: \.target) { ["IMPORTING", $0.sourceIdentifier] }

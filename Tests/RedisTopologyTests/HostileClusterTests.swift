@@ -70,7 +70,7 @@ import Testing
         let other = try FakeNode(loop: loop)
         other.slotsReply = owner.allSlotsReply
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(owner.location)"), topology: .cluster)
-        configuration.askedServerKeepMilliseconds = 3_000
+        configuration.keepAfterAskMilliseconds = 3_000
         let caller = try TopologyCaller(configuration, loop: loop)
         #expect(caller.callAndAwaitReplies())
         // The client may look up the slots once more, because the owner was not ready after the first look-up.
@@ -119,7 +119,7 @@ import Testing
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
         #expect(caller.callAndAwaitReplies(1))
-        let slot = TopologyCaller.key(1) { KeySlot($0).slot }
+        let slot = TopologyCaller.key(1) { KeyHashSlot($0).hashSlot }
         owner.callReplies = ["-MOVED \(slot) 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
         #expect(caller.callAndAwaitReplies(1))
         #expect(caller.repeatedFailureCounts[.moved] == 1 && owner.callCount == 3)
@@ -130,7 +130,7 @@ import Testing
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try makeCaller(loop, nodes[0])
         #expect(caller.callAndAwaitReplies(1))
-        let slot = TopologyCaller.key(1) { KeySlot($0).slot }
+        let slot = TopologyCaller.key(1) { KeyHashSlot($0).hashSlot }
         nodes[0].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
         #expect(caller.callAndAwaitReplies(1))
@@ -155,7 +155,7 @@ import Testing
         configuration.replyDeadlineMilliseconds = 1_000
         let caller = try TopologyCaller(configuration, loop: loop)
         #expect(caller.callAndAwaitReplies(1))
-        let slot = TopologyCaller.key(1) { KeySlot($0).slot }
+        let slot = TopologyCaller.key(1) { KeyHashSlot($0).hashSlot }
         nodes[0].slotsReply = nodes[1].allSlotsReply
         nodes[0].callReplies = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
         #expect(caller.callAndAwaitReplies(1) && nodes[1].callCount == 1)

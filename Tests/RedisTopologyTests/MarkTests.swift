@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test func `The hash tags of marks are spread evenly over the slots`() {
-        let slots = MarkHashTags.forCluster.tags.map(\.slot)
-        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.slotsPerHashTag == $0 })
+        let slots = MarkHashTags.forCluster.tags.map(\.hashSlot)
+        #expect(slots.count == 128 && slots.enumerated().allSatisfy { $1 / MarkHashTags.hashSlotsPerHashTag == $0 })
     }
 }

@@ -58,7 +58,7 @@ import Testing
             let owner = (0..<3)
                 .first {
                     ClusterProcesses.slots(of: $0, among: 3)
-                        .contains(bytes(key).withUnsafeBytes { KeySlot.slot(of: $0) })
+                        .contains(bytes(key).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) })
                 }
             cluster.primaries[owner ?? 0].command("HSET", key, "name", key)
         }
@@ -86,7 +86,7 @@ import Testing
         let cluster = try ClusterProcesses(primaryCount: 1, emptyPrimaryCount: 1, hasReplicas: false)
         let (owner, importer) = (cluster.primaries[0], cluster.emptyPrimaries[0])
         let key = "{app:one}"
-        let slot = String(bytes(key).withUnsafeBytes { KeySlot.slot(of: $0) })
+        let slot = String(bytes(key).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) })
         #expect(importer.command("CLUSTER", "SETSLOT", slot, "IMPORTING", cluster.identifiers[0]) == ["OK"])
         #expect(owner.command("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.identifiers[1]) == ["OK"])
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)

@@ -3,8 +3,8 @@ import Testing
 
 @testable import Redis
 
-/// Code outside the lanes reads replies with ``RedisValueReader``, in pieces of any size and within limits. ``SlotMap``
-/// is made from the reply to CLUSTER SLOTS.
+/// Code outside the lanes reads replies with ``RedisValueReader``, in pieces of any size and within limits.
+/// ``HashSlotMap`` is made from the reply to CLUSTER SLOTS.
 @Suite(.ownThread) struct ReplyTests {
     /// Returns the values that the text contains; nil marks a violation of the protocol.
     private func readValues(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {
@@ -36,11 +36,11 @@ import Testing
         let value = try #require(
             readValues("+OK\r\n" + slotsText + ":1\r\n", sliceBytes: sliceBytes).dropFirst().first ?? nil
         )
-        let map = try #require(SlotMap(slots: value, from: .host("here", port: 1)))
+        let map = try #require(HashSlotMap(slots: value, from: .host("here", port: 1)))
         #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
         #expect(map.replicas == [.host("here", port: 7_002)])
-        #expect(map.primaryIndicesBySlot[..<8_192].allSatisfy { $0 == 0 })
-        #expect(map.primaryIndicesBySlot[8_192...].allSatisfy { $0 == 1 })
+        #expect(map.primaryIndicesByHashSlot[..<8_192].allSatisfy { $0 == 0 })
+        #expect(map.primaryIndicesByHashSlot[8_192...].allSatisfy { $0 == 1 })
     }
 
     @Test(arguments: [
@@ -53,19 +53,19 @@ import Testing
     ])
     func `A text without slots makes no map`(text: String) throws {
         let value = try #require(readValues(text).first ?? nil)
-        #expect(SlotMap(slots: value, from: .host("here", port: 1)) == nil)
+        #expect(HashSlotMap(slots: value, from: .host("here", port: 1)) == nil)
     }
 
     @Test func `More primaries than a cluster can have make no map`() {
-        let ranges = (0...SlotMap.primariesMax)
+        let ranges = (0...HashSlotMap.primariesMax)
             .map { index in
                 RedisValue.array([
                     .integer(Int64(index)), .integer(Int64(index)),
                     .array([.string(Array("h".utf8)), .integer(Int64(index + 1))]),
                 ])
             }
-        #expect(SlotMap(slots: .array(ranges), from: .host("here", port: 1)) == nil)
-        #expect(SlotMap(slots: .array(ranges.dropLast()), from: .host("here", port: 1)) != nil)
+        #expect(HashSlotMap(slots: .array(ranges), from: .host("here", port: 1)) == nil)
+        #expect(HashSlotMap(slots: .array(ranges.dropLast()), from: .host("here", port: 1)) != nil)
     }
 
     @Test func `Nested values of all kinds are read`() {

@@ -93,7 +93,7 @@ import Testing
             "+setrange", "+hmget", "+hget", "+hgetall", "+hset", "+pexpire", "+time", "+cluster|slots", "+asking",
             "+config|get", "+info",
         ])
-        secure.server.command("CLUSTER", "ADDSLOTSRANGE", "0", String(KeySlot.slotCount - 1))
+        secure.server.command("CLUSTER", "ADDSLOTSRANGE", "0", String(KeyHashSlot.hashSlotCount - 1))
         try waitUntil([secure.server]) { $0.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true }
         let caller = try makeCaller(
             "rediss://causeway:s%40cret@localhost:\(secure.port)",

@@ -76,7 +76,7 @@ struct HeaderEncoder: ~Copyable {
     private var priority5FieldsAfterPath: [UInt8] = []
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece: the name `apns-id`.
-    private var encodedIdentifierName: [UInt8] = []
+    private var encodedAPNsIdentifierName: [UInt8] = []
     /// Whether the header block of a push with this priority consists of the constant pieces above and three values. If
     /// not, the encoder encodes each field by itself.
     private var canReusePriority5Fields = false
@@ -142,7 +142,7 @@ struct HeaderEncoder: ~Copyable {
         end = appendPath(deviceToken, to: end)
         end = Self.append(priority == 10 ? priority10FieldsAfterPath : priority5FieldsAfterPath, to: end)
         end = Self.appendDecimal(expirationSeconds, to: end)
-        end = Self.append(encodedIdentifierName, to: end)
+        end = Self.append(encodedAPNsIdentifierName, to: end)
         end = Self.appendIdentifier(identifier, to: end)
         return end - output
     }
@@ -259,7 +259,7 @@ struct HeaderEncoder: ~Copyable {
         Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
         priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
         priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
-        encodedIdentifierName = encodeName(.identifier)
+        encodedAPNsIdentifierName = encodeName(.identifier)
     }
 
     private mutating func encodeFieldsBeforePath() -> [UInt8] {

@@ -21,7 +21,7 @@ struct ResponseHead {
     private var hasRegularField = false
 
     mutating func add(_ field: HeaderField) {
-        headerListBytes += Int(field.nameBytes) + Int(field.valueBytes) + HeaderField.overheadBytes
+        headerListBytes += Int(field.nameByteCount) + Int(field.valueByteCount) + HeaderField.overheadBytes
         if !field.isValid || headerListBytes > Self.headerListBytesMax { isMalformed = true }
         switch field.kind {
         case .status:
@@ -56,20 +56,20 @@ struct HeaderField {
     /// Whether name and value are allowed in a response (RFC 9113, sections 8.2 and 8.3.2).
     var isNameValid = true
     var isValueValid = true
-    var nameBytes: Int32 = 0
-    var valueBytes: Int32 = 0
+    var nameByteCount: Int32 = 0
+    var valueByteCount: Int32 = 0
     /// The value of `:status` or `content-length`. If the text is not a valid number, it is 0 for `:status` and -1 for
     /// `content-length`.
     var numericValue: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 
     var isValid: Bool { isNameValid && isValueValid }
-    var tableEntryBytes: Int { Int(nameBytes) + Int(valueBytes) + Self.overheadBytes }
+    var tableEntryBytes: Int { Int(nameByteCount) + Int(valueByteCount) + Self.overheadBytes }
 
     /// Makes a field that has no value yet. HPACK has the name before the value, and the name decides how `setValue`
     /// reads the value.
     init(name: UnsafeRawBufferPointer) {
-        nameBytes = Int32(truncatingIfNeeded: name.count)
+        nameByteCount = Int32(truncatingIfNeeded: name.count)
         switch name.count {
         case 7 where (":status" as StaticString).equals(name): kind = .status
         case 7 where ("apns-id" as StaticString).equals(name): kind = .identifier
@@ -80,7 +80,7 @@ struct HeaderField {
     }
 
     mutating func setValue(_ value: UnsafeRawBufferPointer) {
-        valueBytes = Int32(truncatingIfNeeded: value.count)
+        valueByteCount = Int32(truncatingIfNeeded: value.count)
         isValueValid = true
         switch kind {
         case .status:

@@ -6,14 +6,14 @@ public struct ChannelRules: Sendable, Equatable {
     public var channelsPerAppMax: Int
     /// How fast one channel accepts broadcasts; nil: at any rate. APNs responds with 429 to broadcasts above this
     /// rate. An Apple engineer has named a limit of one a second.
-    public var publishBudget: DeviceRules.Budget?
+    public var broadcastBudget: DeviceRules.Budget?
 
     public init(
         channelsPerAppMax: Int = ChannelRules.appleChannelsPerAppMax,
-        publishBudget: DeviceRules.Budget? = DeviceRules.Budget(capacity: 2, refillIntervalMilliseconds: 1_000)
+        broadcastBudget: DeviceRules.Budget? = DeviceRules.Budget(capacity: 2, refillIntervalMilliseconds: 1_000)
     ) {
         self.channelsPerAppMax = min(max(0, channelsPerAppMax), Self.appleChannelsPerAppMax)
-        self.publishBudget = publishBudget
+        self.broadcastBudget = broadcastBudget
     }
 
     /// Apple's limit on the channels of one app in one environment.

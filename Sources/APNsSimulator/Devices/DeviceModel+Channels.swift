@@ -23,7 +23,7 @@ extension DeviceModel {
             return .channelNotRegistered
         }
         guard channels[index].storesNewestMessage || broadcast.expirationSeconds == 0 else { return .badExpirationDate }
-        guard channels[index].budget.draw(from: channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
+        guard channels[index].budget.draw(from: channelRules.broadcastBudget, nowMilliseconds: nowMilliseconds) else {
             return .tooManyRequests
         }
         channels[index].broadcastCount += 1
@@ -147,7 +147,7 @@ extension DeviceModel {
             let index = channels.create(
                 appIndex: appIndex,
                 storesNewestMessage: storesNewestMessage,
-                budget: channelRules.publishBudget,
+                budget: channelRules.broadcastBudget,
                 nowMilliseconds: nowMilliseconds
             )
         else { return (.cannotCreateChannelConfig, "") }

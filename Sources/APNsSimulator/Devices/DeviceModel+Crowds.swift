@@ -78,8 +78,8 @@ extension DeviceModel {
 
     // MARK: - Pushes to a crowd
 
-    /// `checkToken` returns a `token`. For a compact phone, the `token` has this bit, and in the bits below the numbers
-    /// of the crowd and of the phone. For other phones, it is an index in `TokenTable`, or -1 for an unknown token.
+    /// Set in the `token` that `checkToken` returns for a compact phone. Bits 32 to 47 are the crowd's number, the lower
+    /// bits the phone's. Any other `token` is below this number: an index in `TokenTable`, or -1 if it is unknown.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. If the token is no longer valid, counts

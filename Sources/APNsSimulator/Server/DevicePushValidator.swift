@@ -6,7 +6,7 @@ enum DevicePushValidator {
     static let bodyBytesMax = 4_096
     static let topicSuffix: StaticString = ".push-type.liveactivity"
 
-    /// Makes all checks that do not need the device model.
+    /// Makes all checks that do not need the device model. Returns the first fault, or `success`.
     static func validate(_ slot: UnsafeMutablePointer<RequestSlot>) -> SimulatedReason {
         let head = slot.pointee.head
         guard head.method == .post else { return .methodNotAllowed }

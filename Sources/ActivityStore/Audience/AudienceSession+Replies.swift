@@ -19,7 +19,7 @@ extension AudienceSession {
             guard let directory = reply.bytesIfStringOrNull else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            entryAppender.handleDirectory(directory, call.appendSlot)
+            entryAppender.handleDirectory(directory, call.appendIndex)
         default:
             guard let audienceReply = parseReply(reply, of: call.kind, from: reader) else {
                 return handleProtocolViolation(on: connection)
@@ -50,7 +50,7 @@ extension AudienceSession {
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.resetReconnectPause()
-                if let call = calls.removeOldest() { entryAppender.handleAppendOutcome(call.appendSlot, outcome) }
+                if let call = calls.removeOldest() { entryAppender.handleAppendOutcome(call.appendIndex, outcome) }
             } else {
                 return handleProtocolViolation(on: connection)
             }

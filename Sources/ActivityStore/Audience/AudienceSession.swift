@@ -13,8 +13,8 @@ enum AudienceCallKind: UInt8, BitwiseCopyable {
 struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
-    /// For `append`, `readDirectoryForAppend` and `arrange`: the slot of the member's entry in ``EntryAppendTable``.
-    var appendSlot: UInt16 = 0
+    /// For `append`, `readDirectoryForAppend` and `arrange`: the index of the member's entry in ``EntryAppendTable``.
+    var appendIndex: UInt16 = 0
 }
 
 /// The audience store's part of one connection. It writes calls, collects entries and checkpoints into Redis commands,
@@ -26,10 +26,10 @@ final class AudienceSession: RedisSession {
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// The slots (``EntryAppendTable``) of entries that are not written yet. Before a call of any other kind, the
+    /// The indices in ``EntryAppendTable`` of entries that are not written yet. Before a call of any other kind, the
     /// session writes these entries, so that Redis replies in the order of ``calls``.
-    private let collectedAppendSlots: UnsafeMutableBufferPointer<UInt16>
-    private var collectedAppendSlotCount = 0
+    private let collectedAppendIndices: UnsafeMutableBufferPointer<UInt16>
+    private var collectedAppendCount = 0
     /// Checkpoints that are not written yet. Before a call of any other kind, the session writes them, so that Redis
     /// replies in the order of ``calls``.
     private var collectedCheckpoints: CheckpointBatch
@@ -38,27 +38,27 @@ final class AudienceSession: RedisSession {
     ///   the calls of one Redis command.
     init(configuration: RedisConfiguration, entryAppender: EntryAppender) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        collectedAppendSlots = .allocate(capacity: configuration.callsPerCommandMax)
+        collectedAppendIndices = .allocate(capacity: configuration.callsPerCommandMax)
         collectedCheckpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
         self.entryAppender = entryAppender
     }
 
     deinit {
-        collectedAppendSlots.deallocate()
+        collectedAppendIndices.deallocate()
     }
 
     // MARK: - Entries that are appended to pages
 
-    /// Collects the entry in this slot of ``EntryAppendTable`` for a Redis command that is written at the end of the
+    /// Collects the entry at this index of ``EntryAppendTable`` for a Redis command that is written at the end of the
     /// iteration at the latest.
-    func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
+    func collectEntry(_ index: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushCheckpoints(on: connection)
-        collectedAppendSlots.initializeElement(at: collectedAppendSlotCount, to: slot)
-        collectedAppendSlotCount += 1
-        calls.append(AudienceSessionCall(tag: 0, kind: .append, appendSlot: slot))
+        collectedAppendIndices.initializeElement(at: collectedAppendCount, to: index)
+        collectedAppendCount += 1
+        calls.append(AudienceSessionCall(tag: 0, kind: .append, appendIndex: index))
         connection.appendCall(isWritten: false)
-        if collectedAppendSlotCount == collectedAppendSlots.count { flush(on: connection) }
+        if collectedAppendCount == collectedAppendIndices.count { flush(on: connection) }
         return .issued
     }
 
@@ -68,9 +68,9 @@ final class AudienceSession: RedisSession {
     }
 
     private func flushAppends(on connection: RedisConnection) {
-        guard collectedAppendSlotCount > 0 else { return }
-        let count = collectedAppendSlotCount
-        collectedAppendSlotCount = 0
+        guard collectedAppendCount > 0 else { return }
+        let count = collectedAppendCount
+        collectedAppendCount = 0
         let overheadBytes = RedisCommandWriter.argumentOverheadBytes
         let bytesMax =
             ScriptPrefixes.bytesPerPrefix + 3 * overheadBytes
@@ -79,27 +79,29 @@ final class AudienceSession: RedisSession {
             var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
             writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
             writer.writeArgument(number: count)
-            for slot in collectedAppendSlots[..<count] {
+            for index in collectedAppendIndices[..<count] {
                 writer.writePageKey(
-                    entryAppender.appendTable.hashTag(slot),
-                    entryAppender.appendTable[slot].bounds.lowerBound
+                    entryAppender.appendTable.hashTag(index),
+                    entryAppender.appendTable[index].bounds.lowerBound
                 )
             }
-            for slot in collectedAppendSlots[..<count] { writer.writeArgument(entryAppender.appendTable.entry(slot)) }
+            for index in collectedAppendIndices[..<count] {
+                writer.writeArgument(entryAppender.appendTable.entry(index))
+            }
             return writer.count
         }
     }
 
-    /// Calls the script `arrange` for the page of the entry in this slot. The script makes the page if it is missing.
+    /// Calls the script `arrange` for the page of the entry at this index. The script makes the page if it is missing.
     /// Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
-    func arrangePage(ofAppend slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
+    func arrangePage(ofAppend index: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
-        let hashTag = entryAppender.appendTable.hashTag(slot)
-        let bounds = entryAppender.appendTable[slot].bounds
-        let isDevice = entryAppender.appendTable[slot].isDevice
+        let hashTag = entryAppender.appendTable.hashTag(index)
+        let bounds = entryAppender.appendTable[index].bounds
+        let isDevice = entryAppender.appendTable[index].isDevice
         let keyCount = bounds.splitPosition == nil ? 2 : 3
         write(
-            AudienceSessionCall(tag: 0, kind: .arrange, appendSlot: slot),
+            AudienceSessionCall(tag: 0, kind: .arrange, appendIndex: index),
             argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
             bytesMax: ScriptPrefixes.bytesPerPrefix + 3 * AudienceStoreKey.bytesMax + 64,
             on: connection
@@ -215,14 +217,14 @@ final class AudienceSession: RedisSession {
     // MARK: - Failures
 
     func discardCollectedCalls() {
-        collectedAppendSlotCount = 0
+        collectedAppendCount = 0
         collectedCheckpoints.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
-        case .append, .readDirectoryForAppend, .arrange: entryAppender.failAppend(call.appendSlot, error)
+        case .append, .readDirectoryForAppend, .arrange: entryAppender.failAppend(call.appendIndex, error)
         default: entryAppender.handler?.audienceCallFailed(tag: call.tag, error: error)
         }
     }

@@ -31,7 +31,7 @@ public struct AudienceStoreCounters: Sendable {
 ///
 /// A lane has one audience store beside its ``ActivityStore``, and uses it only on its own thread. The store has
 /// connections of its own, because a round's pages are long and would delay the replies that single commands wait for.
-/// The calls of an iteration leave together at the end of the iteration. A call and its reply allocate nothing, except
+/// The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except
 /// when the lane caches the list of a segment's pages.
 public final class AudienceStore {
     let redis: RedisClient

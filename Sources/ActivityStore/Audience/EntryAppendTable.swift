@@ -3,8 +3,8 @@ import LiveActivity
 /// The appends under way. An append adds the entry of a member that joins or leaves to the member's page
 /// (``EntryAppender``). The memory is allocated once.
 struct EntryAppendTable: ~Copyable {
-    /// The maximum number of appends under way. The appends of an iteration leave together, so a lane adds at most this
-    /// many entries in one round trip. The table allocates 0.7 MiB for them.
+    /// The maximum number of appends under way. The appends of an iteration are sent together, so a lane adds at most
+    /// this many entries in one round trip. The table allocates 0.7 MiB for them.
     static let capacity = 1_024
 
     enum Phase: BitwiseCopyable {

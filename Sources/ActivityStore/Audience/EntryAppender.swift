@@ -89,7 +89,7 @@ final class EntryAppender: RedisHandler {
     private func issueDirectoryRead(_ slot: UInt16) -> IssueOutcome {
         let key = directoryKey(slot)
         guard let (session, connection) = redis?.audienceSessionAndConnection(for: key) else { return .notReady }
-        let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendSlot: slot)
+        let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendIndex: slot)
         return session.issueGet(key, call, on: connection)
     }
 

@@ -43,7 +43,7 @@ enum PageLimits {
     /// After an hour, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns how long a page of this many bytes may become before the memory reserved for it grows.
+    /// Returns the most bytes that a page may have in the memory that is reserved for a page of this length.
     static func capacity(for bytes: Int) -> Int {
         let blockBytes = bytes + stringOverheadBytes
         let growthBytes =

@@ -125,20 +125,20 @@ extension RedisCommandWriter {
 /// Says what a command to an audience is and asks for: in a call to the script `audience`, and in the hash's field `a`
 /// (its flags). Both have the first two bits.
 enum AudienceAdmissionBits {
-    static let isEnd: UInt8 = 1
-    static let isStart: UInt8 = 2
+    static let isEndBit: UInt8 = 1
+    static let isStartBit: UInt8 = 2
     /// Only in a call.
-    static let requestsHighPriority: UInt8 = 4
+    static let requestsHighPriorityBit: UInt8 = 4
     /// Only in a call.
-    static let mayUseReserve: UInt8 = 8
+    static let mayUseReserveBit: UInt8 = 8
     /// Only in the field `a`: the command asked for priority 10, and a budget gave 5.
-    static let isDemoted: UInt8 = 4
+    static let isDemotedBit: UInt8 = 4
 
     static func bits(of admission: AudienceAdmission<UnsafeRawBufferPointer>) -> UInt8 {
-        var bits: UInt8 = admission.isEnd ? isEnd : 0
-        if admission.isStart { bits |= isStart }
-        if admission.requestsHighPriority { bits |= requestsHighPriority }
-        if admission.mayUseReserve { bits |= mayUseReserve }
+        var bits: UInt8 = admission.isEnd ? isEndBit : 0
+        if admission.isStart { bits |= isStartBit }
+        if admission.requestsHighPriority { bits |= requestsHighPriorityBit }
+        if admission.mayUseReserve { bits |= mayUseReserveBit }
         return bits
     }
 }

@@ -136,12 +136,12 @@ extension AudienceInspection.AdmittedVersion {
         version = try field.readBinaryVersion()
         digest = try field.readNumber(byteCount: 8)
         let flags = try field.readByte()
-        (isEnd, isStart) = (flags & AudienceAdmissionBits.isEnd != 0, flags & AudienceAdmissionBits.isStart != 0)
+        (isEnd, isStart) = (flags & AudienceAdmissionBits.isEndBit != 0, flags & AudienceAdmissionBits.isStartBit != 0)
         grant = AudienceGrant(
             timestamp: try field.readBinarySeconds(),
             priority: try field.readByte(),
             frequentUpdatesPriority: try field.readByte(),
-            isDemoted: flags & AudienceAdmissionBits.isDemoted != 0,
+            isDemoted: flags & AudienceAdmissionBits.isDemotedBit != 0,
             rangeCount: UInt16(try field.readNumber(byteCount: 2))
         )
         admittedAtMilliseconds = try field.readBinaryMilliseconds()

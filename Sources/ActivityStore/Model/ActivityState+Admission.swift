@@ -6,12 +6,12 @@ extension ActivityState {
     /// Decides about an update or an end, in the order of the headings in `admit-updates.lua`.
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
     {
-        if let departures {
+        if let encodedDepartures {
             var reply = StoreReply<[UInt8]>(.departures)
-            reply.departures = departures
+            reply.departures = encodedDepartures
             return (reply, .unchanged)
         }
-        let expiryChange: ExpiryChange = takeToken(of: call, nowMilliseconds: nowMilliseconds) ? .renewed : .unchanged
+        let expiryChange: ExpiryChange = adoptToken(of: call, nowMilliseconds: nowMilliseconds) ? .renewed : .unchanged
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
         let isSameCommand = version == call.version && isEnded == call.isEnd
         if let reply = findObstacle(to: call, isSameCommand: isSameCommand, nowMilliseconds: nowMilliseconds) {
@@ -44,7 +44,7 @@ extension ActivityState {
 
     /// Stores the token that came with the command, and returns whether it did. The activity keeps its own token if no
     /// token came, if it has the same or a newer one, or if the command's token is the last one that was retired.
-    private mutating func takeToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
+    private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
             retiredToken?.isSameToken(as: registration) != true, storeTokenIfNewer(registration)
@@ -170,12 +170,12 @@ extension ActivityState {
             fullAtMilliseconds: pace.budgetFullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
-        reply.priority = 5
+        reply.priority = PushPriority.low
         if call.requestsHighPriority {
             if hasDrawnOnBudget {
-                reply.priority = 10
+                reply.priority = PushPriority.high
             } else if remainingPushCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
-                reply.priority = 10
+                reply.priority = PushPriority.high
                 remainingPushCount -= 1
                 hasDrawnOnBudget = true
                 self.pace?.budgetFullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
@@ -208,7 +208,8 @@ extension ActivityState {
             // The activity has a newer start.
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
-        // `recordStart` made this start the newest version, and it still is. So the start begins the life as usual.
+        // Whether the start is the newest version only because `recordStart` has stored it. It is then admitted like a
+        // new start, and begins a life below.
         let isRecordedAsNewest = isRecordedAgain && self.version == version && !isEnded
         if let newest = self.version, newest >= version, !isRecordedAsNewest {
             // An update with exactly the start's version is settled.

@@ -3,7 +3,7 @@ import LiveActivity
 extension ActivityState {
     /// The bytes in which a reply names the audiences that the activity left. Nil once a worker has confirmed all these
     /// departures.
-    var departures: [UInt8]? {
+    var encodedDepartures: [UInt8]? {
         MemberAudiences.encodeDepartures(audiences.formerDigests, at: registeredAtMilliseconds ?? 0)
     }
 

@@ -95,7 +95,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         var reply = StoreReply<[UInt8]>(.stale)
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else {
-            if namedAudiences != nil { reply.departures = departures }
+            if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
         // A repeated registration names no audiences. It must change nothing if another registration or an
@@ -113,7 +113,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         beginLife(at: nowMilliseconds)
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
-        if namedAudiences != nil { reply.departures = departures }
+        if namedAudiences != nil { reply.departures = encodedDepartures }
         guard let heldCommand, holdsNewestVersion else { return (reply, .renewed) }
         if let shownVersion, shownVersion >= heldCommand.version {
             if versionPhase == .held { versionPhase = .settled }
@@ -132,7 +132,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             registeredAtMilliseconds = milliseconds
             leaveAllAudiences()
         }
-        reply.departures = departures
+        reply.departures = encodedDepartures
         return (reply, isStale ? .unchanged : .renewed)
     }
 
@@ -158,12 +158,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 expiryChange = .renewed
                 leaveAudiencesAtEnd()
             }
-            reply.departures = departures
+            reply.departures = encodedDepartures
             return (reply, reply.hasRetiredToken ? .renewed : expiryChange)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
             reply.hasRetiredToken = retireToken(by: retirement)
-            reply.departures = departures
+            reply.departures = encodedDepartures
             return (reply, reply.hasRetiredToken ? .renewed : .unchanged)
         default:
             preconditionFailure("no settlement")

@@ -184,20 +184,20 @@ package struct AudienceState: Sendable {
         let lastAssignedTimestamp = admittedVersion?.grant.timestamp ?? 0
         var grant = AudienceGrant(
             timestamp: max(call.version.timestamp, min(lastAssignedTimestamp + 1, Limits.timestampMax)),
-            priority: 5,
-            frequentUpdatesPriority: 5,
+            priority: PushPriority.low,
+            frequentUpdatesPriority: PushPriority.low,
             isDemoted: false,
             rangeCount: chooseRangeCountAndRemoveCheckpoints(call, nowMilliseconds: nowMilliseconds)
         )
         if call.requestsHighPriority {
             if draw(call.pace.budget, &budgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds) {
-                grant.priority = 10
+                grant.priority = PushPriority.high
             }
             if draw(call.pace.frequentBudget, &frequentBudgetFullAtMilliseconds, call, nowMilliseconds: nowMilliseconds)
             {
-                grant.frequentUpdatesPriority = 10
+                grant.frequentUpdatesPriority = PushPriority.high
             }
-            grant.isDemoted = grant.priority == 5 || grant.frequentUpdatesPriority == 5
+            grant.isDemoted = grant.priority == PushPriority.low || grant.frequentUpdatesPriority == PushPriority.low
         }
         return grant
     }

@@ -3,7 +3,7 @@ import LiveActivity
 /// The audiences of a device. A device is in an audience while the registration of at least one of its attributes types
 /// names the audience.
 extension DeviceState {
-    var departures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
+    var encodedDepartures: [UInt8]? { MemberAudiences.encodeDepartures(formerAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
     /// - Returns: false, without a change, if `formerAudiences` would have more audiences than

@@ -90,7 +90,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
         let isStored = isCurrent && storeTokenIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
-        if namedAudiences != nil { reply.departures = departures }
+        if namedAudiences != nil { reply.departures = encodedDepartures }
         // Even the reply to a stale registration may have a held start, which the worker sends to the newer token that
         // Redis knows. Without this rule the start could wait forever: the registration of the newer token may be
         // settled, so that no worker reads it again.
@@ -127,7 +127,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             statesByAttributesType[type, default: AttributesTypeState()].registeredAtMilliseconds = milliseconds
         }
         leaveAudiences(of: typesToUnregister, at: milliseconds)
-        reply.departures = departures
+        reply.departures = encodedDepartures
         return (reply, typesToUnregister.isEmpty ? .unchanged : .renewed)
     }
 
@@ -191,7 +191,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         var reply = StoreReply<[UInt8]>(.settled)
         let type = String(decoding: start.attributesType, as: UTF8.self)
         guard var typeState = statesByAttributesType[type] else {
-            if retirement != nil { reply.departures = departures }
+            if retirement != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
         typeState.heldStarts.removeAll { $0.version == start.version && $0.activity == start.activity }
@@ -203,7 +203,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
         statesByAttributesType[type] = typeState
         if reply.hasRetiredToken { leaveAudiences(of: [type], at: typeState.registeredAtMilliseconds ?? 0) }
-        if retirement != nil { reply.departures = departures }
+        if retirement != nil { reply.departures = encodedDepartures }
         return (reply, .unchanged)
     }
 

@@ -1,4 +1,4 @@
-/// How an activity is stored as one value. (R14)
+/// How an activity is stored as one value. (R15)
 ///
 /// Most of a script's time goes into its calls of Redis and into the strings that it makes. Therefore:
 /// - An activity is one string, and one MGET reads many activities.

@@ -13,14 +13,14 @@ enum StoredBucket {
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
         let pushCount = clampedPushCount(bucket)
         let reservedCount = min(max(0, bucket.reservedForAlerts), pushCount)
-        LittleEndian.write(UInt64(clampedIntervalMilliseconds(bucket)), byteCount: 3, to: destination)
+        LittleEndian.write(UInt64(clampedRefillIntervalMilliseconds(bucket)), byteCount: 3, to: destination)
         LittleEndian.write(UInt64(pushCount), byteCount: 2, to: destination + 3)
         LittleEndian.write(UInt64(reservedCount), byteCount: 2, to: destination + 5)
     }
 
     static func clampedPushCount(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
 
-    static func clampedIntervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
+    static func clampedRefillIntervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
     }
 
@@ -29,7 +29,7 @@ enum StoredBucket {
         // decision: pushes left, as in the scripts
         let pushCount = clampedPushCount(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushCount }
-        let intervalMilliseconds = UInt64(clampedIntervalMilliseconds(bucket))
+        let intervalMilliseconds = UInt64(clampedRefillIntervalMilliseconds(bucket))
         let missingPushCount = (fullAtMilliseconds - nowMilliseconds - 1) / intervalMilliseconds + 1
         return missingPushCount < UInt64(pushCount) ? pushCount - Int(missingPushCount) : 0
     }

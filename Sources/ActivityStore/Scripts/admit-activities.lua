@@ -27,7 +27,7 @@ local isBatch = operation == 'registrations'
 -- In a batch, an error of a Redis command concerns only one key. A single operation ends with the error.
 if not isBatch then callRedis = redis.call end
 local key = KEYS[1]
-local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
+local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
 -- The total length of the held commands in the replies of this batch, including those for which there was no room.
@@ -70,26 +70,28 @@ end
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
     frequentUpdates, tokenSource, newAudiences)
   if #value < @FIXED_BYTES@ then return MALFORMED end
-  local lifeEnd, tokenLength, flags = read('<I4I2B', value)
+  local updatesUntil, tokenLength, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
-    byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_FULL@ - 1), read('<I6', value, @AT_REGISTERED@)
+    byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_BUCKET@ - 1), read('<I6', value, @AT_REGISTERED@)
+  -- If OWN_TIMESTAMP is set, the newest version's timestamp is the last assigned one too (admit.lua: Phases).
   local lastAssignedTimestamp =
     read('<I5', value, phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
   local phase, newestIsEnd, keptBits = splitPhase(phaseByte)
   local form, frequent = flags % @FORM_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ - flags % @FORM_MODULUS@
-  local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
+  local tokenEnd, startPosition, heldPosition, acceptedAlert, audiences, formerAudiences, retired, throttle =
     findParts(value, tokenLength, flags, phase)
   if not tokenEnd then return MALFORMED end
   audiences, formerAudiences = audiences or '', formerAudiences or ''
-  local token, start, held = sub(value, @AT_TOKEN@, tokenEnd), sub(value, startAt, heldAt - 1), sub(value, heldAt)
+  local token, start, held =
+      sub(value, @AT_TOKEN@, tokenEnd), sub(value, startPosition, heldPosition - 1), sub(value, heldPosition)
 
   -- Writes the whole value. `middle` has its bytes 8 to 44.
   local function store(middle)
-    local value = joinParts(lifeEnd, form + frequent, middle .. pack('<I6', registeredAt), {
+    local value = joinParts(updatesUntil, form + frequent, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlert, audiences = audiences, formerAudiences = formerAudiences, retired = retired,
       throttle = throttle, start = start, held = held,
     })
-    return callRedis('SET', key, value, 'PX', ACTIVITY_LIFETIME)
+    return callRedis('SET', key, value, 'PX', ACTIVITY_EXPIRY)
   end
 
   -- Returns the part of a reply that names the audiences that the activity has left. It is empty once a worker has
@@ -143,7 +145,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       timestamp <= lastAssignedTimestamp and math.min(lastAssignedTimestamp + 1, TIMESTAMP_MAX) or timestamp
     if assignedTimestamp ~= read('<I5', newestVersion) then nextByte = nextByte - @OWN_TIMESTAMP@ end
     local assignedBytes = pack('<I5', assignedTimestamp)
-    frequent, throttle, start, lifeEnd = 0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATES_SECONDS
+    frequent, throttle, start, updatesUntil =
+      0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATE_PERIOD_SECONDS
     store(pack('<I6BI6', 0, nextByte, now) .. newestVersion .. pack('<I6', 0) .. assignedBytes)
     return 'send' .. assignedBytes
   end
@@ -152,9 +155,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   if operation == 'recordStart' then
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
-    if lifeEnd == 0 then
+    if updatesUntil == 0 then
       local _, seconds = serverTime()
-      lifeEnd = seconds + UPDATES_SECONDS
+      updatesUntil = seconds + UPDATE_PERIOD_SECONDS
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
@@ -168,7 +171,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         lastAssignedTimestamp = timestamp
       end
       middle = pack('<I6B', 0, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version
-        .. sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastAssignedTimestamp)
+        .. sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastAssignedTimestamp)
     end
     start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', lastAssignedTimestamp) .. ('\0'):rep(8)
     store(middle)
@@ -213,7 +216,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local reply, nextPhase = 'registered', phase
     if newAudiences then
       local departures = without(formerAudiences, newAudiences) .. without(audiences, newAudiences)
-      if #departures > @AUDIENCE_DIGEST_BYTES@ * @LEAVES_MAX@ then return 'full' end
+      if #departures > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
       -- A push to an audience may have replaced the state that the activity shows. So the shown state is not known:
       -- digest 0.
       if newAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
@@ -235,9 +238,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     local restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
-    if lifeEnd == 0 or tokenSource == @FROM_REREADING@ then
+    if updatesUntil == 0 or tokenSource == @FROM_REREADING@ then
       local _, seconds = serverTime()
-      if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
+      if updatesUntil == 0 then updatesUntil = seconds + UPDATE_PERIOD_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
       if tokenSource == @FROM_REREADING@ and seconds > lastAssignedTimestamp then

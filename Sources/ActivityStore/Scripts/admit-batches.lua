@@ -1,12 +1,24 @@
 -- This file is a part of the script `admit` (admit.lua): the loop over a batch of updates, ends and settlements.
--- Headings begin with `-- #`: variables; reading a call for the long path; packed numbers; in the loop: reading a call,
--- short path, long path; the reply.
 --
--- The short path decides about the most frequent calls: a usual update, and the acceptance of one. Every other call
--- takes the long path (admit-updates.lua, admit-settlements.lua). The long path can decide about the frequent calls
--- too. So a decision about such a call is on both paths, and in Model/ActivityState+Admission.swift and its neighbours,
--- which decide the same in Swift. Read them first. A comment `decision: NAME` marks each place of such a decision.
--- Find all places with `git grep 'decision: NAME'`, and change all of them.
+-- The short path decides about the most frequent calls: a usual update, and the acceptance of one. It decides in this
+-- order; the code has the same numbers:
+--     1. Is the value usual? See `usualSize`.
+--     2. Is the phase one of the frequent ones, and is the last assigned timestamp known?
+--     3. An update: is its timestamp higher than the newest version's?
+--     4. What does the pace allow now? Computed once for usual values of the same kind.
+--     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
+--        value's expiry need not be renewed?
+--     6. Which priority does it get? Then it is written, and the reply is the value or a number.
+--     7. An update that is older, and has no alert: `superseded`.
+--     8. A settlement: is it the acceptance of the newest version? Then it is written.
+-- Every other answer leads to the long path (admit-updates.lua, admit-settlements.lua), which begins again with the
+-- same call. The long path can decide about the frequent calls too. So a decision about such a call is on both paths,
+-- and in Model/ActivityState+Admission.swift and its neighbours, which decide the same in Swift. Read them first. A
+-- comment `decision: NAME` marks each place of such a decision. Find all places with `git grep 'decision: NAME'`, and
+-- change all of them.
+--
+-- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; in the loop: reading a call,
+-- short path, long path; the reply.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
 -- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes, or up
@@ -22,6 +34,40 @@
 -- (one millisecond), and the reply to a registration is `full`.
 
 if #ARGV[1] >= @CALL_BYTES@ then
+  -- # Packed numbers
+  -- A packed number has two parts, left * factor + right. A number of a call or of a usual value has at most 52 bits;
+  -- Lua is exact up to 53.
+  --     number               left                                  factor                    right
+  --     timestampAndRequest  the timestamp of the call's version   @TIMESTAMP_FACTOR@        requestAndPace
+  --     requestAndPace       byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@          the pace's number in ARGV
+  --     sentAndPhase         the time of the last send verdict     @SENT_FACTOR@             the byte of the phase
+  --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
+  --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
+  --     formAndLength        the token's form, with flags          @FORM_AND_LENGTH_FACTOR@  token's length, with flags
+  -- So `formAndLength` is a prefix without its last second. All prefixes from formAndLength * @LENGTH_FACTOR@ to below
+  -- (formAndLength + 1) * @LENGTH_FACTOR@ have the same form, length and flags. Those of them that are lower than
+  -- formAndLength * @LENGTH_FACTOR@ + `seconds` have a last second that has passed.
+  --
+  -- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
+  -- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END,
+  -- TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed KEY_REPEATS, the only higher bit.
+  -- ACCEPTANCE_REQUEST is the whole `requestAndPace` of an acceptance without a token and without an alert. In the same
+  -- way, HAS_THROTTLE_IN_FORM_AND_LENGTH is the bit HAS_THROTTLE in `formAndLength`.
+  --
+  -- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
+  -- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
+  -- timestamp. Read as one little-endian number they are
+  --     timestampAndRequest = 1790000000 * 65536 + requestAndPace = 117309440000770
+  --     requestAndPace      = 3 * 256 + 2 = 770
+  -- The last send verdict of its activity was at 1790000000.123, and the phase is `a` (97). Bytes 14 to 20 of the value
+  -- are 61 7b 6c 50 c4 a0 01:
+  --     sentAndPhase        = 1790000000123 * 256 + 97 = 458240000031585
+  -- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
+  -- a8 a9 b1 6a 50 00 01:
+  --     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
+  -- One comparison of two such numbers compares their left parts first. So `sentAndPhase <= sentAndPhaseMax` compares
+  -- two times, and `assigned > newestTimestamp * 65536` two timestamps, without a division.
+
   -- # Variables
   -- Formats of fields that are read or written together. Numbers such as `sentAndPhase` are packed (# Packed numbers).
   --     CALL_FORMAT                 version, timestampAndRequest, digest
@@ -63,7 +109,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
   local usualPace, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
   -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
-  local lastPaceNumber, lastPaceAt, leastSpacing, interval, pushes, reserved
+  local lastPaceNumber, lastPacePosition, leastSpacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
   local admit, settle
 
@@ -74,16 +120,17 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     byte 15: eight bits (CallByte15Bits)
   --     the timestamp of the version
   --     the digest
-  --     the token that the call registers or retires: a table with its bytes, its time (`at`) and its form; nil if none
+  --     the token that the call registers or retires: a table with its bytes, its registration time and its form; nil if
+  --     there is none
   --     the version of the command whose alert the call carries or settles; nil if there is none
   --     where the next call begins
   local function readCall(position)
     local token, alert
     local version, paceByte, bits, timestamp, digest, following = read('<c13BBI5I6', calls, position)
     if bits % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
-      local length, at, form, tokenAt = read('<I2I6B', calls, following)
-      following = tokenAt + length
-      token = {bytes = sub(calls, tokenAt, following - 1), at = at, form = form}
+      local length, registeredAt, form, tokenPosition = read('<I2I6B', calls, following)
+      following = tokenPosition + length
+      token = {bytes = sub(calls, tokenPosition, following - 1), registeredAt = registeredAt, form = form}
     end
     if bits % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
       alert = sub(calls, following, following + @VERSION_BYTES@ - 1)
@@ -92,39 +139,6 @@ if #ARGV[1] >= @CALL_BYTES@ then
     return version, paceByte, bits, timestamp, digest, token, alert, following
   end
 
-  -- # Packed numbers
-  -- A packed number has two parts, left * factor + right. A number of a call or of a usual value has at most 52 bits;
-  -- Lua is exact up to 53.
-  --     number               left                                  factor                    right
-  --     timestampAndRequest  the timestamp of the call's version   @TIMESTAMP_FACTOR@        requestAndPace
-  --     requestAndPace       byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@          the pace's number in ARGV
-  --     sentAndPhase         the time of the last send verdict     @SENT_FACTOR@             the byte of the phase
-  --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
-  --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
-  --     formAndLength        the token's form, with flags          @FORM_AND_LENGTH_FACTOR@  token's length, with flags
-  -- So `formAndLength` is a prefix without its last second. All prefixes from formAndLength * @LENGTH_FACTOR@ to below
-  -- (formAndLength + 1) * @LENGTH_FACTOR@ have the same form, length and flags. Those of them that are lower than
-  -- formAndLength * @LENGTH_FACTOR@ + `seconds` have a last second that has passed.
-  --
-  -- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
-  -- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END,
-  -- TOKEN_FOLLOWS, IS_SETTLEMENT and ALERT_FOLLOWS is set. The loop has removed KEY_REPEATS, the only higher bit.
-  -- ACCEPTANCE_REQUEST is the whole `requestAndPace` of an acceptance without a token and without an alert. In the same
-  -- way, HAS_THROTTLE_IN_FORM_AND_LENGTH is the bit HAS_THROTTLE in `formAndLength`.
-  --
-  -- An example: an update with the timestamp 1790000000 asks for priority 10 and may use the reserve (bits 1 + 2), and
-  -- its pace is ARGV[2]. Bytes 14 to 20 of its call are 02 03 80 3b b1 6a 00: the pace's number, the bits, and the
-  -- timestamp. Read as one little-endian number they are
-  --     timestampAndRequest = 1790000000 * 65536 + requestAndPace = 117309440000770
-  --     requestAndPace      = 3 * 256 + 2 = 770
-  -- The last send verdict of its activity was at 1790000000.123, and the phase is `a` (97). Bytes 14 to 20 of the value
-  -- are 61 7b 6c 50 c4 a0 01:
-  --     sentAndPhase        = 1790000000123 * 256 + 97 = 458240000031585
-  -- The token has 80 bytes and form 1, and updates are taken until second 1790028200. Bytes 1 to 7 of the value are
-  -- a8 a9 b1 6a 50 00 01:
-  --     prefix              = 1 * 2 ^ 48 + 80 * 2 ^ 32 + 1790028200 = 281820364122536
-  -- One comparison of two such numbers compares their left parts first. So `sentAndPhase <= sentAndPhaseMax` compares
-  -- two times, and `assigned > newestTimestamp * 65536` two timestamps, without a division.
   for index = 1, count do
     -- # Reading a call
     local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
@@ -170,17 +184,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     -- The block runs once. Lua 5.1 has no `continue`, so `break` ends the work on a call that has its reply.
     repeat
       -- # Short path
-      -- The decisions, in this order. The code has the same numbers.
-      --     1. Is the value usual? See `usualSize`.
-      --     2. Is the phase one of the frequent ones, and is the last assigned timestamp known?
-      --     3. An update: is its timestamp higher than the newest version's?
-      --     4. What does the pace allow now? Computed once for usual values of the same kind.
-      --     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and
-      --        the value's expiry need not be renewed?
-      --     6. Which priority does it get? Then it is written, and the reply is the value or a number.
-      --     7. An update that is older, and has no alert: `superseded`.
-      --     8. A settlement: is it the acceptance of the newest version? Then it is written.
-      -- Each other answer leads to the long path, which begins again with the same call.
+      -- Decisions 1 to 8 (see the top of this file).
       local value = values[index] or UNKNOWN
       local size = #value
       if size ~= usualSize then
@@ -208,8 +212,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- 2. Is the phase frequent? In the first five phases, the last assigned timestamp is the newest version's own
       -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and the call takes the long path, except for an
       -- update in the phase `w` or `s`. These two are frequent: a version that was not sent got no timestamp.
-      if phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
-        or phase == @NOT_SHOWN@ or phase == @START_SENDING@
+      if (phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
+        or phase == @NOT_SHOWN@ or phase == @START_SENDING@)
         or (phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
           and requestAndPace < @IS_END_IN_REQUEST@ and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp
       then
@@ -225,10 +229,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
             if paceNumber ~= usualPace then
               local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
               -- A usual value has no higher flag than ALLOWS_FREQUENT.
-              local paceAt = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
-              if paceNumber ~= lastPaceNumber or paceAt ~= lastPaceAt then
-                lastPaceNumber, lastPaceAt = paceNumber, paceAt
-                leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], paceAt)
+              local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
+              if paceNumber ~= lastPaceNumber or pacePosition ~= lastPacePosition then
+                lastPaceNumber, lastPacePosition = paceNumber, pacePosition
+                leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
               end
               usualPace = paceNumber
               -- Without a token (form 0), no send verdict is early enough.
@@ -278,7 +282,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
             break
           end
         elseif requestAndPace == @ACCEPTANCE_REQUEST@
-          and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
+          and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
         then
           -- 8. The acceptance of the newest version.
           -- decision: acceptance

@@ -79,7 +79,7 @@ if operation == 'holdStart' then
   if t and #t > 13 then return 'retry' end
   if #starts >= HELD_STARTS_MAX then return 'full' end
   table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
-  writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_LIFETIME)
+  writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_EXPIRY)
   return 'held'
 end
 
@@ -109,7 +109,7 @@ if operation == 'registerDevice' then
     if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
     local departures, kept = newDepartures(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
-    if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @LEAVES_MAX@ then return 'full' end
+    if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
     l = makeFieldL(sub(registration, 1, 13) + 0, kept .. departures, departures ~= '', l)
   end
   -- Finds the held start for the reply: the first; after a previous reply, the next. ARGV[5] and ARGV[6] name the start
@@ -142,7 +142,7 @@ if operation == 'registerDevice' then
       changes[#changes + 1], changes[#changes + 2] = field, value
     end
   end
-  writeFields(changes, DEVICE_LIFETIME)
+  writeFields(changes, DEVICE_EXPIRY)
   return reply .. (nextStart or '') .. gone
 end
 
@@ -172,7 +172,7 @@ if operation == 'takeStartToken' then
       changes[#changes + 1] = digits(fullAt) .. refunded
     end
   end
-  if changes[1] then writeFields(changes, DEVICE_LIFETIME) end
+  if changes[1] then writeFields(changes, DEVICE_EXPIRY) end
   return reply
 end
 
@@ -212,7 +212,7 @@ if operation == 'unregisterDevice' then
     l = makeFieldL(at + 0, sub(l, 7) .. departures, true, l)
     changes[#changes + 1], changes[#changes + 2] = 'l', l
   end
-  writeFields(changes, DEVICE_LIFETIME)
+  writeFields(changes, DEVICE_EXPIRY)
   return 'unregistered' .. departuresPart(l)
 end
 

@@ -6,15 +6,15 @@ if isBatch then
   local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
   if values.err then return values end
   local _, seconds = serverTime()
-  local lifeEnd = seconds + UPDATES_SECONDS
+  local updatesUntil = seconds + UPDATE_PERIOD_SECONDS
   -- The bytes of a new activity's value between the token's form and the registration's time.
   local fresh = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
     local bits, form, length, count = read('<BBI2B', calls, position)
-    local timeAt = position + 5
-    local audiencesAt = timeAt + 6 + length
-    position = count > 0 and audiencesAt + 2 + @AUDIENCE_DIGEST_BYTES@ * count or audiencesAt
+    local timePosition = position + 5
+    local audiencesPosition = timePosition + 6 + length
+    position = count > 0 and audiencesPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * count or audiencesPosition
     local callEnd = position - 1
     if bits >= @REGISTRATION_KEY_REPEATS@ then
       bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
@@ -25,12 +25,12 @@ if isBatch then
         sub(calls, position, position + (@VERSION_TEXT_BYTES@ - 1)), position + @VERSION_TEXT_BYTES@
     end
     local reply
-    if value or bits >= @CONFIRMS@ then
+    if value or bits >= @IS_DEPARTURE_CONFIRMATION@ then
       value = value or UNKNOWN
       if value.err then
         reply = value
-      elseif bits >= @CONFIRMS@ then
-        reply = performOnActivity('confirmDepartures', key, value, read('<I6', calls, timeAt))
+      elseif bits >= @IS_DEPARTURE_CONFIRMATION@ then
+        reply = performOnActivity('confirmDepartures', key, value, read('<I6', calls, timePosition))
       else
         local frequentUpdates =
           bits % @REGISTRATION_MENTIONS_FREQUENT_MODULUS@ >= @REGISTRATION_MENTIONS_FREQUENT@
@@ -39,11 +39,11 @@ if isBatch then
           or nil
         local newAudiences =
           bits % @NAMES_AUDIENCES_MODULUS@ >= @NAMES_AUDIENCES@
-          and (count > 0 and sub(calls, audiencesAt + 2, callEnd) or '') or nil
+          and (count > 0 and sub(calls, audiencesPosition + 2, callEnd) or '') or nil
         reply = performOnActivity('register', key, value,
-          read('<I6', calls, timeAt), -- registrationTime
+          read('<I6', calls, timePosition), -- registrationTime
           form, -- newForm
-          sub(calls, timeAt + 6, audiencesAt - 1), -- newToken
+          sub(calls, timePosition + 6, audiencesPosition - 1), -- newToken
           shownVersion, frequentUpdates,
           (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, -- tokenSource
           newAudiences)
@@ -58,10 +58,12 @@ if isBatch then
           .. sub(fresh, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
       end
       -- Two bits at once: whether the registration mentions frequent updates and allows them.
-      local written = callRedis('SET', key, pack('<I4I2B', lifeEnd, count > 0 and length + @HAS_AUDIENCES@ or length,
+      local head = pack('<I4I2B', updatesUntil, count > 0 and length + @HAS_AUDIENCES@ or length,
         bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@
           == @REGISTRATION_MENTIONS_FREQUENT@ + @REGISTRATION_ALLOWS_FREQUENT@
-          and form + @ALLOWS_FREQUENT@ or form) .. middle .. sub(calls, timeAt, callEnd), 'PX', ACTIVITY_LIFETIME, 'NX')
+          and form + @ALLOWS_FREQUENT@ or form)
+      local written =
+        callRedis('SET', key, head .. middle .. sub(calls, timePosition, callEnd), 'PX', ACTIVITY_EXPIRY, 'NX')
       reply = not written and {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
         or written.err and written or 'registered'
     end

@@ -59,15 +59,17 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if not stored then return 0, following end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local lifeEnd, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+    local updatesUntil, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
+    -- The phase is a letter, with bits (admit.lua: Phases). If OWN_TIMESTAMP is not set, the last assigned timestamp is
+    -- in bytes 40 to 44. An upper-case letter is an end.
     local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
     if phase < @OWN_TIMESTAMP@ then
       phase, lastAssignedTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
     end
     local newestIsEnd = phase < @SENDING@
     if newestIsEnd then phase = phase + @UPPER_CASE@ end
-    local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
+    local tokenEnd, startPosition, heldPosition, acceptedAlert, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
 
@@ -77,26 +79,26 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
     local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
-      and sub(value, @AT_VERSION@, @AT_FULL@ - 1) == version
-    if code == @THROTTLED@ and lifeEnd > 0 then
+      and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
+    if code == @THROTTLED@ and updatesUntil > 0 then
       local doubled = throttleAfter(throttle, lastSendAt, ARGV[paceByte], now)
       if doubled then throttle, changesParts = doubled, true end
     elseif code < @THROTTLED@ then
       if isNewest then
-        nextPhase, removesHeld = phaseAfter(code, phase), heldAt <= #value
+        nextPhase, removesHeld = phaseAfter(code, phase), heldPosition <= #value
         if isAccepted then nextShownDigest = digest end
       end
-      if heldAt - startAt == @UNACCEPTED_START_BYTES@
-        and sub(value, startAt, startAt + (@VERSION_BYTES@ - 1)) == version
+      if heldPosition - startPosition == @UNACCEPTED_START_BYTES@
+        and sub(value, startPosition, startPosition + (@VERSION_BYTES@ - 1)) == version
       then
-        start, changesParts = startAfter(code, version, sub(value, startAt, heldAt - 1)), true
+        start, changesParts = startAfter(code, version, sub(value, startPosition, heldPosition - 1)), true
       end
       if alert and isAccepted and (acceptedAlert == '' or isNewer(alert, acceptedAlert)) then
         acceptedAlert, changesParts = alert, true
       end
     end
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
-      and token.at > read('<I6', value, @AT_REGISTERED@)
+      and token.registeredAt > read('<I6', value, @AT_REGISTERED@)
     local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and newestIsEnd
 
     -- Writing.
@@ -120,13 +122,13 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         .. pack('<I6', registeredAt)
       -- `flags` modulo twice the bit ALLOWS_FREQUENT is the token's form, with this bit. `joinParts` sets the higher
       -- flags.
-      value = joinParts(lifeEnd, flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0), fixedPart, {
+      value = joinParts(updatesUntil, flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0), fixedPart, {
         token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlert,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
-        start = start or startAt < heldAt and sub(value, startAt, heldAt - 1) or '',
-        held = heldAt <= #value and not removesHeld and sub(value, heldAt) or '',
+        start = start or startPosition < heldPosition and sub(value, startPosition, heldPosition - 1) or '',
+        held = heldPosition <= #value and not removesHeld and sub(value, heldPosition) or '',
       })
-      local written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
+      local written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@')
       if written.err then return written, following end
     elseif nextPhase ~= phase or nextShownDigest ~= shownDigest then
       local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', pack('<I6B', nextShownDigest, nextByte))

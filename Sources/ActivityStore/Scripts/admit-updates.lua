@@ -11,19 +11,7 @@
 
 -- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
 -- runs `makeAdmit` only if a batch needs it (admit.lua: Speed).
---
--- Variables and parameters:
---     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
---     timestamp                     the timestamp of the call's version
---     alert                         the version of the command whose alert the call carries
---     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
---     newestTimestamp               the newest version's timestamp
---     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
---     lastSendAt                    the time of the last send verdict
---     isSameVersion                 whether the call has the newest version
---     comesAfterNewest              whether the call's version is newer than the newest one, or the first of all
---     isRepeated                    whether the call repeats the newest command
---     throttle, retired             see `findParts`
+-- `# All steps` explains the names that several functions use.
 local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
   -- The paces that were read, by the number of their argument. A pace has two buckets, so it may have two elements. For
@@ -36,8 +24,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
   -- token, for one of two reasons: its own token is newer, or the call's token is the last one that was retired.
   -- `rereadAt` is the present second if the command is read again because Redis lost data, otherwise false.
-  local function takeToken(value, token, retired, lastAssignedTimestamp, rereadAt)
-    if token.at < read('<I6', value, @AT_REGISTERED@) then return nil end
+  local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAt)
+    if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return nil end
     if retired ~= '' then
       local hash = redis.sha1hex(token.bytes .. string.char(token.form))
       if sub(hash, 1, @RETIRED_BYTES@) == retired then return nil end
@@ -46,8 +34,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local tokenLength = length % @TOKEN_LENGTH_MODULUS@
     local formBefore, fixedPart = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if rereadAt and formBefore == 0 and rereadAt > lastAssignedTimestamp then
-      -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones ignore
-      -- lower timestamps. So the next timestamp is above the present second.
+      -- Redis may have raised the timestamps of pushes before the loss (R11), and phones ignore lower ones. So the
+      -- present second counts as the last assigned timestamp: the next push gets a higher one.
       local phaseByte = value:byte(@AT_PHASE@)
       if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
       fixedPart = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
@@ -55,7 +43,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       lastAssignedTimestamp = rereadAt
     end
     return sub(value, 1, 4) .. pack('<I2B', length - tokenLength + #token.bytes, flags - formBefore + token.form)
-      .. fixedPart .. pack('<I6', token.at) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength),
+      .. fixedPart .. pack('<I6', token.registeredAt) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength),
       lastAssignedTimestamp
   end
 
@@ -103,8 +91,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local signedNumber = isFrequent and -number or number
     local pace = paces[signedNumber]
     if not pace then
-      local paceAt = isFrequent and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
-      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], paceAt)
+      local pacePosition = isFrequent and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
+      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], pacePosition)
       pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[number]}
       paces[signedNumber] = pace
     end
@@ -211,11 +199,11 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   local function store(key, value, exists)
     local written
     if exists then
-      written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@')
+      written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@')
     else
       -- MGET also reports a key as absent if its value is not a string. With NX the script does not overwrite such a
       -- value.
-      written = callRedis('SET', key, value, 'PX', '@ACTIVITY_LIFETIME_MILLISECONDS@', 'NX')
+      written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@', 'NX')
         or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
     end
     return written.err and written or nil
@@ -227,6 +215,19 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --
   -- If the reply is a number, also returns the beginning of the value, up to the end of the accepted alert. It is the
   -- value as it was before the admission, but already has the token that came with the update or end.
+  --
+  -- Variables and parameters:
+  --     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
+  --     timestamp                     the timestamp of the call's version
+  --     alert                         the version of the command whose alert the call carries
+  --     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
+  --     newestTimestamp               the newest version's timestamp
+  --     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
+  --     lastSendAt                    the time of the last send verdict
+  --     isSameVersion                 whether the call has the newest version
+  --     comesAfterNewest              whether the call's version is newer than the newest one, or the first of all
+  --     isRepeated                    whether the call repeats the newest command
+  --     throttle, retired             see `findParts`
   return function(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
@@ -234,15 +235,17 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
     local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
-    local lifeEnd, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+    local updatesUntil, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
+    -- The phase is a letter, with bits (admit.lua: Phases). If OWN_TIMESTAMP is not set, the last assigned timestamp is
+    -- in bytes 40 to 44. An upper-case letter is an end.
     local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
     if phase < @OWN_TIMESTAMP@ then
       phase, lastAssignedTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
     end
     local newestIsEnd = phase < @SENDING@
     if newestIsEnd then phase = phase + @UPPER_CASE@ end
-    local tokenEnd, startAt, heldAt, acceptedAlert, audiences, formerAudiences, retired, throttle =
+    local tokenEnd, startPosition, heldPosition, acceptedAlert, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
     if audiences and formerAudiences ~= '' then
@@ -252,12 +255,12 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- The token. A token that the value already has keeps its registration time.
     local form, hasNewToken = flags % @FORM_MODULUS@, false
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
-      local changed, raised = takeToken(value, token, retired, lastAssignedTimestamp,
+      local changed, raised = adoptToken(value, token, retired, lastAssignedTimestamp,
         paceByte % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
       if changed then
         local grown = #changed - #value
         value, lastAssignedTimestamp, hasNewToken = changed, raised, true
-        tokenEnd, startAt, heldAt = tokenEnd + grown, startAt + grown, heldAt + grown
+        tokenEnd, startPosition, heldPosition = tokenEnd + grown, startPosition + grown, heldPosition + grown
       end
     end
 
@@ -265,33 +268,35 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- decision: order of versions
     local isSameVersion, comesAfterNewest, refusal = false, phase == @NO_VERSION@ or timestamp > newestTimestamp, nil
     if timestamp == newestTimestamp and not comesAfterNewest then
-      local newestVersion = sub(value, @AT_VERSION@, @AT_FULL@ - 1)
+      local newestVersion = sub(value, @AT_VERSION@, @AT_BUCKET@ - 1)
       isSameVersion = version == newestVersion
       comesAfterNewest = not isSameVersion and isNewer(version, newestVersion)
     end
     if newestIsEnd or not comesAfterNewest then
       if isEnd then
-        local isOfEarlierLife = not comesAfterNewest and startAt < heldAt
+        local isOfEarlierLife = not comesAfterNewest and startPosition < heldPosition
           and paceByte % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
-          and isNewer(sub(value, startAt, heldAt - 1), version)
+          and isNewer(sub(value, startPosition, heldPosition - 1), version)
         refusal = refuseEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
       else
         refusal = refuseUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
       end
     end
     if refusal and not hasNewToken then return refusal, following end
-    if lifeEnd == 0 then
-      lifeEnd = seconds + @UPDATES_SECONDS@
-      value = pack('<I4', lifeEnd) .. sub(value, 5)
+    if updatesUntil == 0 then
+      updatesUntil = seconds + @UPDATE_PERIOD_SECONDS@
+      value = pack('<I4', updatesUntil) .. sub(value, 5)
     end
     if refusal then return store(key, value, stored) or refusal, following end
 
-    -- Whether the state may be sent now. An update and an end are two commands, even if they have the same version.
+    -- Whether the state may be sent now.
+    -- An update and an end with the same version are two commands, so neither repeats the other.
+    local isRepeated = isSameVersion and isEnd == newestIsEnd
+    local pace, reply, nextPhase, removesHeld
     -- decision: eight hours
-    local isRepeated, pace, reply, nextPhase, removesHeld = isSameVersion and isEnd == newestIsEnd, nil, nil, nil, nil
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
-    elseif not isEnd and seconds > lifeEnd then
+    elseif not isEnd and seconds > updatesUntil then
       reply = 'activityOver'
     elseif alert and acceptedAlert ~= '' and not isNewer(alert, acceptedAlert) then
       reply = 'alertAlreadyAccepted'
@@ -304,7 +309,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
       local isShown = not isEnd and shownDigest == digest and not audiences
       reply, nextPhase, removesHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
-      if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldAt)) end
+      if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldPosition)) end
     end
     if not nextPhase then
       local failure = hasNewToken and store(key, value, stored)
@@ -316,7 +321,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local maySend, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if maySend then
       lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
-      local priority, pushesLeft, newFullAt = draw(pace, bits, read('<I6', value, @AT_FULL@), hasDrawn, now)
+      local priority, pushesLeft, newFullAt = draw(pace, bits, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
       if newFullAt then hasDrawn, bucket = true, pack('<I6', newFullAt) end
       reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
@@ -327,7 +332,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
     if lastAssignedTimestamp ~= timestamp then
       nextByte = nextByte - @OWN_TIMESTAMP@
-      bucket = (bucket or sub(value, @AT_FULL@, @AT_ASSIGNED@ - 1)) .. pack('<I5', lastAssignedTimestamp)
+      bucket = (bucket or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1)) .. pack('<I5', lastAssignedTimestamp)
     end
     local head = maySend and pack('<I6BI6', 0, nextByte, now)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
@@ -342,7 +347,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       if written ~= #value then failure = tonumber(written) and MALFORMED or written end
     else
       -- -1 is the last byte.
-      local rest = sub(value, @AT_DIGEST@ + #newBytes, removesHeld and heldAt - 1 or -1)
+      local rest = sub(value, @AT_DIGEST@ + #newBytes, removesHeld and heldPosition - 1 or -1)
       failure = store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. rest, stored)
     end
     if failure or not maySend then return failure or reply, following end

@@ -1,12 +1,13 @@
 -- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's
--- value. StoredActivity.swift lists the parts. The functions use no variables from outside (admit.lua: Speed).
+-- value. StoredActivity.swift lists the parts. The functions use only their parameters and global libraries, because
+-- Redis needs longer to make a function that uses the script's local variables (admit.lua: Speed).
 
 -- Finds the parts of a value of at least @FIXED_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
 -- of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns nil if
 -- the value's length is not the sum of its parts. Otherwise returns:
 --     tokenEnd          the last byte of the token; the accepted alert follows
---     startAt           where the part about the start begins; the held command follows
---     heldAt            where the held command begins; behind the value if there is none
+--     startPosition     where the part about the start begins; the held command follows
+--     heldPosition      where the held command begins; behind the value if there is none
 --     alert             the accepted alert
 --     audiences         the digests of the activity's audiences; nil if the value has no part about audiences
 --     formerAudiences   the digests of the audiences that may not know yet that the activity left them; nil if
@@ -17,47 +18,49 @@
 local function findParts(value, tokenLength, flags, phase)
   local alert, audiences, formerAudiences, retired, throttle = '', nil, nil, '', ''
   local tokenEnd = @AT_TOKEN@ - 1 + tokenLength % @TOKEN_LENGTH_MODULUS@
-  local partAt = tokenEnd + 1
+  local partPosition = tokenEnd + 1
   if tokenLength >= @HAS_ACCEPTED_ALERT@ then
-    alert, partAt = value:sub(partAt, partAt + @VERSION_BYTES@ - 1), partAt + @VERSION_BYTES@
+    alert, partPosition = value:sub(partPosition, partPosition + @VERSION_BYTES@ - 1), partPosition + @VERSION_BYTES@
   end
   if tokenLength % @HAS_AUDIENCES_MODULUS@ >= @HAS_AUDIENCES@ then
-    local count, formerCount = value:byte(partAt, partAt + 1)
+    local count, formerCount = value:byte(partPosition, partPosition + 1)
     if not formerCount then return nil end
-    local formerAt = partAt + 2 + @AUDIENCE_DIGEST_BYTES@ * count
-    audiences = value:sub(partAt + 2, formerAt - 1)
-    partAt = formerAt + @AUDIENCE_DIGEST_BYTES@ * formerCount
-    formerAudiences = value:sub(formerAt, partAt - 1)
+    local formerPosition = partPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * count
+    audiences = value:sub(partPosition + 2, formerPosition - 1)
+    partPosition = formerPosition + @AUDIENCE_DIGEST_BYTES@ * formerCount
+    formerAudiences = value:sub(formerPosition, partPosition - 1)
   end
-  local startAt = partAt
+  local startPosition = partPosition
   -- Whether any of the four flags from HAS_THROTTLE up is set. Each one is tested below.
   if flags >= @HAS_THROTTLE@ then
     if flags >= @HAS_RETIRED_TOKEN@ then
-      retired, partAt = value:sub(partAt, partAt + @RETIRED_BYTES@ - 1), partAt + @RETIRED_BYTES@
+      retired, partPosition =
+        value:sub(partPosition, partPosition + @RETIRED_BYTES@ - 1), partPosition + @RETIRED_BYTES@
     end
     if flags % @HAS_THROTTLE_MODULUS@ >= @HAS_THROTTLE@ then
-      throttle, partAt = value:sub(partAt, partAt + (@THROTTLE_BYTES@ - 1)), partAt + @THROTTLE_BYTES@
+      throttle, partPosition =
+        value:sub(partPosition, partPosition + (@THROTTLE_BYTES@ - 1)), partPosition + @THROTTLE_BYTES@
     end
     local hasStart, hasClaim =
       flags % @HAS_START_MODULUS@ >= @HAS_START@, flags % @HAS_CLAIM_MODULUS@ >= @HAS_CLAIM@
     if hasClaim and not hasStart then return nil end
-    startAt = partAt
-    if hasStart then partAt = partAt + (hasClaim and @UNACCEPTED_START_BYTES@ or @VERSION_BYTES@) end
+    startPosition = partPosition
+    if hasStart then partPosition = partPosition + (hasClaim and @UNACCEPTED_START_BYTES@ or @VERSION_BYTES@) end
   end
-  local heldLength = #value + 1 - partAt
+  local heldLength = #value + 1 - partPosition
   if phase >= @HELD@ and (phase <= @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@) then
     if heldLength <= @VERSION_TEXT_BYTES@ then return nil end
   elseif heldLength ~= 0 then
     return nil
   end
-  return tokenEnd, startAt, partAt, alert, audiences, formerAudiences, retired, throttle
+  return tokenEnd, startPosition, partPosition, alert, audiences, formerAudiences, retired, throttle
 end
 
 -- Returns a value that is made of these parts. An empty part adds no bytes, and its flag is not set.
 --     form         the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
 --     fixedPart    the bytes from the digest to the time of the registration, which every value has
 --     parts        the other parts: token, alert, audiences, formerAudiences, retired, throttle, start, held
-local function joinParts(lifeEnd, form, fixedPart, parts)
+local function joinParts(updatesUntil, form, fixedPart, parts)
   local token, alert, audiences, formerAudiences = parts.token, parts.alert, parts.audiences, parts.formerAudiences
   local retired, throttle, start, lists = parts.retired, parts.throttle, parts.start, ''
   local tokenLength, flags = #token, form
@@ -70,6 +73,6 @@ local function joinParts(lifeEnd, form, fixedPart, parts)
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
   if start ~= '' then flags = flags + (#start > @VERSION_BYTES@ and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
   if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
-  return struct.pack('<I4I2B', lifeEnd, tokenLength, flags) .. fixedPart
+  return struct.pack('<I4I2B', updatesUntil, tokenLength, flags) .. fixedPart
     .. token .. alert .. lists .. retired .. throttle .. start .. parts.held
 end

@@ -93,7 +93,7 @@
 -- not keep its own timestamp, if it does not get the priority that it asked for, and always on the long path. The
 -- number is the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the
 -- pushes left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if the command asked for
--- priority 10 and gets 5, because its budget is used up.
+-- priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
 --
 -- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that may not know
 -- yet that the activity left them. The activity leaves audiences when its token is retired, its end is accepted, it is
@@ -156,8 +156,8 @@ local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.p
 local read, pack = struct.unpack, struct.pack
 -- How long a value is stored, in milliseconds: 24 hours and one more hour, because in each 1,000 seconds only the first
 -- send verdict renews the expiry.
-local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
-local UPDATES_SECONDS = @UPDATES_SECONDS@
+local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
+local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
 -- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored
 -- one that is too short, so that reading raises no error. The call then gets MALFORMED.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'

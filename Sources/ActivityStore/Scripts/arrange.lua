@@ -35,12 +35,12 @@ if isNewSegment then
   directory = NONE
 end
 if sub(directory, 1, 4) ~= NONE or #directory % 4 ~= 0 then return MALFORMED_DIRECTORY end
-local boundAt
-for at = 1, #directory, 4 do
-  if sub(directory, at, at + 3) == lowerBound then boundAt = at end
+local boundOffset
+for offset = 1, #directory, 4 do
+  if sub(directory, offset, offset + 3) == lowerBound then boundOffset = offset end
 end
-local nextInDirectory = boundAt and sub(directory, boundAt + 4, boundAt + 7)
-if not boundAt or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextLowerBound then return directory end
+local nextInDirectory = boundOffset and sub(directory, boundOffset + 4, boundOffset + 7)
+if not boundOffset or (nextInDirectory == '' and NONE or nextInDirectory) ~= nextLowerBound then return directory end
 
 local page = callRedis('GET', key)
 -- 1 if the page has, or once had, an entry of a device (MemberPage.Flag).
@@ -56,7 +56,7 @@ else
   page = nil
 end
 if ARGV[4] == '1' then flags = 1 end
-local expiry = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
+local expiry = flags == 1 and @PAGE_DEVICE_EXPIRY_MILLISECONDS@ or @PAGE_ACTIVITY_EXPIRY_MILLISECONDS@
 
 -- Writes a page. If the page fills more than half of its capacity, one SET and two SETRANGE make Redis reserve exactly
 -- the capacity (append.lua: Memory).
@@ -87,36 +87,39 @@ if page and #page > @PAGE_BYTES_MAX@ then
   -- has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
   --
   -- `oldestTimes` has the oldest time that is not too old, by the bits of an entry.
+  --
+  -- Offsets in this script count from 1, except those of SETRANGE.
   local offsets, indexes, oldestTimes = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
-  local at, bytes = @PAGE_HEADER_BYTES@ + 1, #page
+  local offset, bytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
   -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and the form of its id
   -- (16 and 32), and the id. See MemberEntryFormat.swift.
-  local function identity(at, bits)
-    local idAt = at + @ENTRY_FIXED_BYTES@
+  local function identity(offset, bits)
+    local idOffset = offset + @ENTRY_FIXED_BYTES@
     -- A packed id has sixteen bytes. Any other id comes after one byte, whose value is the length of the id minus one.
     return char(bits - bits % 16 + bits % 4 - bits % 2)
-      .. sub(page, idAt, idAt + (bits >= 16 and 15 or byte(page, idAt) + 1))
+      .. sub(page, idOffset, idOffset + (bits >= 16 and 15 or byte(page, idOffset) + 1))
   end
 
-  while at <= bytes do
-    if at + @ENTRY_BYTES_LEAST@ - 1 > bytes then return MALFORMED end
-    local length, position, bits, atMilliseconds = read('<I2I4BI6', page, at)
-    if length < @ENTRY_BYTES_LEAST@ or at + length - 1 > bytes then return MALFORMED end
+  while offset <= bytes do
+    if offset + @ENTRY_BYTES_LEAST@ - 1 > bytes then return MALFORMED end
+    local length, position, bits, atMilliseconds = read('<I2I4BI6', page, offset)
+    if length < @ENTRY_BYTES_LEAST@ or offset + length - 1 > bytes then return MALFORMED end
     local oldestTime = oldestTimes[bits]
     if not oldestTime then
       oldestTime = now
-        - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
+        - (bits % 2 == 1 and @LEAVING_ENTRY_AGE_MAX@
+          or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_ENTRY_AGE_MAX@ or @ACTIVITY_ENTRY_AGE_MAX@)
       oldestTimes[bits] = oldestTime
     end
     local isLower, tableKey, isOutdated = position < upperFrom, position, false
     local half = isLower and lower or upper
-    local earlierAt = offsets[tableKey]
-    while earlierAt do
-      local earlierBits, earlierMilliseconds = read('<BI6', page, earlierAt + 6)
-      if identity(earlierAt, earlierBits) == identity(at, bits) then
+    local earlierOffset = offsets[tableKey]
+    while earlierOffset do
+      local earlierBits, earlierMilliseconds = read('<BI6', page, earlierOffset + 6)
+      if identity(earlierOffset, earlierBits) == identity(offset, bits) then
         isOutdated = earlierMilliseconds > atMilliseconds
         if not isOutdated then
           size = size - #half[indexes[tableKey]]
@@ -125,12 +128,12 @@ if page and #page > @PAGE_BYTES_MAX@ then
         break
       end
       tableKey = tableKey + 4294967296
-      earlierAt = offsets[tableKey]
+      earlierOffset = offsets[tableKey]
     end
     if not isOutdated then
       local entry = ''
       if atMilliseconds >= oldestTime then
-        entry, size = sub(page, at, at + length - 1), size + length
+        entry, size = sub(page, offset, offset + length - 1), size + length
       end
       local index
       if isLower then
@@ -140,16 +143,16 @@ if page and #page > @PAGE_BYTES_MAX@ then
         upperCount = upperCount + 1
         index = upperCount
       end
-      half[index], offsets[tableKey], indexes[tableKey] = entry, at, index
+      half[index], offsets[tableKey], indexes[tableKey] = entry, offset, index
     end
-    at = at + length
+    offset = offset + length
   end
   lower, upper = table.concat(lower), table.concat(upper)
   isSplit = size > @PAGE_BYTES_AFTER_COMPACTION@ and middle ~= '' and #directory < 4 * @PAGES_MAX@
   if isSplit then
     writePage(upperKey, middle, nextLowerBound, upper)
     writePage(key, lowerBound, middle, lower)
-    directory = sub(directory, 1, boundAt + 3) .. middle .. sub(directory, boundAt + 4)
+    directory = sub(directory, 1, boundOffset + 3) .. middle .. sub(directory, boundOffset + 4)
   else
     writePage(key, lowerBound, nextLowerBound, lower .. upper)
   end

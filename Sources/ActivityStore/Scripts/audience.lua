@@ -70,7 +70,7 @@ end
 -- Sets fields of the audience's hash to the values after them, and renews its expiry.
 local function storeFields(...)
   callRedis('HSET', key, ...)
-  callRedis('PEXPIRE', key, '@ACTIVITY_LIFETIME_MILLISECONDS@')
+  callRedis('PEXPIRE', key, '@ACTIVITY_EXPIRY_MILLISECONDS@')
 end
 
 -- Deletes the counts and totals of a fan-out: its fields `k`, `t` and `m`. Its entry in the list `l` stays.
@@ -93,8 +93,8 @@ local function addFanout(fanoutList, fanoutName, now, broadcastCount)
 end
 
 local function positionOfFanout(fanoutList, fanoutName)
-  for at = 1, #fanoutList, FANOUT_BYTES do
-    if sub(fanoutList, at, at + 14) == fanoutName then return at end
+  for position = 1, #fanoutList, FANOUT_BYTES do
+    if sub(fanoutList, position, position + 14) == fanoutName then return position end
   end
 end
 
@@ -142,11 +142,13 @@ if operation == 'admit' then
       -- The version is admitted again. The audience may have got or lost a channel since the first time, so the script
       -- stores the present number of broadcasts. With the former number, the fan-out would finish too early, or wait
       -- for a broadcast that does not come.
-      local fanoutAt = positionOfFanout(fanoutList, version .. pack('<I2', lastRangeCount))
-      local byte22 = fanoutAt and string.byte(fanoutList, fanoutAt + 21)
-      if fanoutAt and byte22 % @IS_FINISHED_MODULUS@ == 0 and byte22 ~= @BROADCAST_COUNT_FACTOR@ * broadcastCount then
-        storeFields('l', sub(fanoutList, 1, fanoutAt + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
-          .. sub(fanoutList, fanoutAt + 22))
+      local fanoutPosition = positionOfFanout(fanoutList, version .. pack('<I2', lastRangeCount))
+      local byte22 = fanoutPosition and string.byte(fanoutList, fanoutPosition + 21)
+      if fanoutPosition and byte22 % @IS_FINISHED_MODULUS@ == 0
+        and byte22 ~= @BROADCAST_COUNT_FACTOR@ * broadcastCount
+      then
+        storeFields('l', sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
+          .. sub(fanoutList, fanoutPosition + 22))
       end
       return sendReply(admission, production, sandbox)
     end
@@ -200,8 +202,8 @@ if operation == 'admit' then
   -- An unfinished fan-out of more than an hour ago does not count. It will probably never finish: the record of one of
   -- its ranges may be lost.
   local rangeCount = wantedRangeCount
-  for at = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
-    local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, at + 13)
+  for position = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
+    local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, position + 13)
     if byte22 % @IS_FINISHED_MODULUS@ == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_KEPT@ then
       rangeCount = fanoutRangeCount
       break
@@ -216,10 +218,10 @@ if operation == 'admit' then
       if letter == 'p' and sub(field, 2, 3) ~= sub(fanoutName, 14) then callRedis('HDEL', key, field) end
     end
   end
-  local fanoutAt = positionOfFanout(fanoutList, fanoutName)
-  if fanoutAt then
+  local fanoutPosition = positionOfFanout(fanoutList, fanoutName)
+  if fanoutPosition then
     removeFanoutCounts(fanoutName)
-    fanoutList = sub(fanoutList, 1, fanoutAt - 1) .. sub(fanoutList, fanoutAt + FANOUT_BYTES)
+    fanoutList = sub(fanoutList, 1, fanoutPosition - 1) .. sub(fanoutList, fanoutPosition + FANOUT_BYTES)
   end
   local newAdmission = pack(ADMISSION_FORMAT, version, digest, newFlags, timestamp, priority, frequentPriority,
     rangeCount, now, expiration)
@@ -261,7 +263,7 @@ if operation == 'checkpoint' then
   --     1    the checkpoint was recorded
   --     2    the range has no claim: the server has lost data, so members may be missing too
   local claimFields, storedClaims, changes, replies = {}, {}, {}, {newestAdmittedVersion()}
-  for at = 2, #ARGV, 3 do claimFields[#claimFields + 1] = 'c' .. ARGV[at] end
+  for number = 2, #ARGV, 3 do claimFields[#claimFields + 1] = 'c' .. ARGV[number] end
   for index, storedClaim in ipairs(callRedis('HMGET', key, unpack(claimFields))) do
     storedClaims[claimFields[index]] = storedClaim
   end
@@ -277,12 +279,12 @@ end
 if operation == 'finish' then
   local fanoutName, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local fanoutList = callRedis('HGET', key, 'l') or ''
-  local fanoutAt = positionOfFanout(fanoutList, fanoutName)
-  if not fanoutAt then
+  local fanoutPosition = positionOfFanout(fanoutList, fanoutName)
+  if not fanoutPosition then
     fanoutList = addFanout(fanoutList, fanoutName, serverTime(), (ARGV[5] or 0) + 0)
-    fanoutAt = #fanoutList - FANOUT_BYTES + 1
+    fanoutPosition = #fanoutList - FANOUT_BYTES + 1
   end
-  local byte22 = string.byte(fanoutList, fanoutAt + 21)
+  local byte22 = string.byte(fanoutList, fanoutPosition + 21)
   if byte22 % @IS_FINISHED_MODULUS@ == @IS_FINISHED@ then
     return {'finished', 0, callRedis('HGET', key, 't' .. fanoutName)}
   end
@@ -292,8 +294,8 @@ if operation == 'finish' then
     -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
     -- range has added it again without the number of broadcasts, which only a call about a broadcast has (ARGV[5]).
     broadcastCount = ARGV[5] + 0
-    fanoutList = sub(fanoutList, 1, fanoutAt + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
-      .. sub(fanoutList, fanoutAt + 22)
+    fanoutList = sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
+      .. sub(fanoutList, fanoutPosition + 22)
   end
   local partCount = rangeCount + broadcastCount
   -- A call that is repeated adds no field, so it counts nothing.
@@ -322,8 +324,8 @@ if operation == 'finish' then
   removeFanoutCounts(fanoutName)
   local storedTotals = pack(COUNTS_FORMAT, unpack(totals))
   if broadcastCount > 0 then storedTotals = storedTotals .. char(unpack(broadcastSums)) end
-  storeFields('l', sub(fanoutList, 1, fanoutAt + 20)
-    .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount + @IS_FINISHED@) .. sub(fanoutList, fanoutAt + 22),
+  storeFields('l', sub(fanoutList, 1, fanoutPosition + 20)
+    .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount + @IS_FINISHED@) .. sub(fanoutList, fanoutPosition + 22),
     't' .. fanoutName, storedTotals)
   return {'finished', 0, storedTotals}
 end

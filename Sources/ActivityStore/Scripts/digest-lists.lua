@@ -5,10 +5,11 @@
 -- Returns `list` without the digests that are also in `excluded`.
 local function without(list, excluded)
   local sub, kept = string.sub, ''
-  for at = 1, #list, @AUDIENCE_DIGEST_BYTES@ do
-    local digest, isExcluded = sub(list, at, at + (@AUDIENCE_DIGEST_BYTES@ - 1)), false
-    for excludedAt = 1, #excluded, @AUDIENCE_DIGEST_BYTES@ do
-      isExcluded = isExcluded or sub(excluded, excludedAt, excludedAt + (@AUDIENCE_DIGEST_BYTES@ - 1)) == digest
+  for position = 1, #list, @AUDIENCE_DIGEST_BYTES@ do
+    local digest, isExcluded = sub(list, position, position + (@AUDIENCE_DIGEST_BYTES@ - 1)), false
+    for excludedPosition = 1, #excluded, @AUDIENCE_DIGEST_BYTES@ do
+      isExcluded = isExcluded
+        or sub(excluded, excludedPosition, excludedPosition + (@AUDIENCE_DIGEST_BYTES@ - 1)) == digest
     end
     if not isExcluded then kept = kept .. digest end
   end

@@ -69,8 +69,8 @@ end
 local function storeLife(letter, due)
   callRedis('ZADD', timetable, due, activity)
   callRedis('HSET', lives, activity, letter .. ' ' .. at .. ' 0')
-  callRedis('PEXPIRE', timetable, @ACTIVITY_LIFETIME_MILLISECONDS@)
-  callRedis('PEXPIRE', lives, @ACTIVITY_LIFETIME_MILLISECONDS@)
+  callRedis('PEXPIRE', timetable, @ACTIVITY_EXPIRY_MILLISECONDS@)
+  callRedis('PEXPIRE', lives, @ACTIVITY_EXPIRY_MILLISECONDS@)
 end
 
 local function removeCommands()
@@ -90,10 +90,10 @@ if operation == 'removed' then
 end
 
 -- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the life is removed when this end
--- is settled. Until then, workers claim the due life again and again. After @CLAIMS_MAX@ claims, the settlement should
--- have come. So the end seems to be lost, and the script removes the life here.
+-- is settled. Until then, workers claim the due life again and again. After @CLAIMS_DURING_ANOTHER_END_MAX@ claims, the
+-- settlement should have come. So the end seems to be lost, and the script removes the life here.
 if operation == 'endedByAnother' then
-  if beganAt == at and claimCount + 0 >= @CLAIMS_MAX@ then removeLife() end
+  if beganAt == at and claimCount + 0 >= @CLAIMS_DURING_ANOTHER_END_MAX@ then removeLife() end
   return 'settled'
 end
 
@@ -134,6 +134,6 @@ end
 
 if commandSuffix and storedLife and (not storedCommand or string.sub(storedCommand, 1, #version) <= version) then
   callRedis('HSET', commandsKey, activity, version .. command)
-  callRedis('PEXPIRE', commandsKey, @ACTIVITY_LIFETIME_MILLISECONDS@)
+  callRedis('PEXPIRE', commandsKey, @ACTIVITY_EXPIRY_MILLISECONDS@)
 end
 return 'settled'

@@ -15,7 +15,7 @@ extension Audiences {
             broadcasts[broadcast].rider = .null
             finishBroadcast(rider, .superseded, now: now)
         }
-        broadcasts[broadcast].phase = .finishing
+        broadcasts[broadcast].enter(.finishing)
         broadcasts[broadcast].outcome = outcome
         broadcasts[broadcast].unacknowledgedCount = 1
         outgoingRecords.append(.broadcastResult(broadcast))
@@ -49,7 +49,7 @@ extension Audiences {
     mutating func broadcastAcknowledged(_ broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
-        broadcasts[broadcast].phase = .finished
+        broadcasts[broadcast].enter(.finished)
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
@@ -83,7 +83,7 @@ extension Audiences {
     /// Settles a record without writing a result. The broadcast of an earlier record with the same version writes the
     /// result.
     mutating func settleWithoutResult(_ broadcast: BroadcastIndex, now: Moment) {
-        broadcasts[broadcast].phase = .finished
+        broadcasts[broadcast].enter(.finished)
         settleFinishedBroadcasts(of: broadcasts[broadcast].channel, now: now)
     }
 
@@ -215,7 +215,7 @@ extension Audiences {
             guard channels.isInUse(channel), channels[channel].partition == index,
                 channels[channel].assignmentEpoch == assignmentEpoch
             else { continue }
-            channels[channel].phase = phase
+            channels[channel].enter(phase)
             removeFromQueue(channel)
             if phase == .abandoned, channelsByKey[channels[channel].key] == channel {
                 channelsByKey[channels[channel].key] = nil

@@ -5,7 +5,7 @@ import Numbers
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
-    /// its refusal. After a transient refusal, the keeper does not ask APNs for 60 s (`transientRefusalMilliseconds`),
+    /// its refusal. After a transient failure, the keeper does not ask APNs for 60 s (`transientFailureMilliseconds`),
     /// so this wait is longer.
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
@@ -81,7 +81,7 @@ extension Audiences {
         let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
         broadcasts[broadcast].failedAttemptCount = min(broadcasts[broadcast].failedAttemptCount, .max - 1) + 1
-        broadcasts[broadcast].phase = .waiting
+        broadcasts[broadcast].enter(.waiting)
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }
         let newer = channels[channel].waitingBroadcast
         guard newer == .null else { return supersedeBroadcast(broadcast, by: newer, now: now) }

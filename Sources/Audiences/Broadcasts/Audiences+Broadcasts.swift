@@ -167,7 +167,7 @@ extension Audiences {
             broadcasts[newer].rider = rider
             return finishBroadcast(older, .superseded, now: now)
         }
-        broadcasts[older].phase = .riding
+        broadcasts[older].enter(.riding)
         broadcasts[newer].rider = older
     }
 
@@ -277,7 +277,7 @@ extension Audiences {
         channels[channel].broadcastUnderWay = broadcast
         channels[channel].previousPauseUntilMilliseconds = channels[channel].pausedUntilMilliseconds
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
-        broadcasts[broadcast].phase = .underWay
+        broadcasts[broadcast].enter(.underWay)
         let apnsChannel = channels[channel].apnsChannel
         channels[channel].lastPushedChannel = apnsChannel.identifier
         let address = apnsChannel.identifier.withBytes { identifier in
@@ -311,7 +311,7 @@ extension Audiences {
         channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds
-        broadcasts[broadcast].phase = .waiting
+        broadcasts[broadcast].enter(.waiting)
         enqueue(channel: channel)
     }
 }

@@ -7,26 +7,43 @@ typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 /// A fan-out record for a channel: one version of an audience in one environment, or of a channel that its producer
 /// manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
+    /// Only ``enter(_:)`` changes a broadcast's phase. It traps on a change that is not listed here. In the comments,
+    /// *Next* names the phases that may follow. The slot is also freed if the broadcast is dropped before it has an
+    /// outcome, or if an earlier broadcast takes over its record.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The broadcast is the channel's newest state and waits for its turn.
+        /// The broadcast is the channel's newest state and waits for its turn. It begins in this phase. Next:
+        /// `underWay`; `riding` if a newer broadcast replaces it and carries its alert; `finishing` if the channel has
+        /// or gets a newer one that need not carry its alert, or if it expires; `finished` if an earlier record of the same command writes
+        /// the result.
         case waiting
-        /// The broadcast's push is under way.
+        /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if it
+        /// must be sent again after APNs' response.
         case underWay
         /// A newer broadcast replaced this one and carries its alert. This broadcast ends together with the
-        /// newer one.
+        /// newer one. Next: `finishing`.
         case riding
         /// The broadcast has its outcome. Kafka is getting its result, and the store is adding the broadcast to the
-        /// command's counts (unless the producer manages the channel).
+        /// command's counts (unless the producer manages the channel). Next: `finished`.
         case finishing
         /// The store and Kafka have acknowledged all calls and records of the broadcast. The broadcast settles after
-        /// the channel's older broadcasts.
+        /// the channel's older broadcasts. Then the slot is freed.
         case finished
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch (self, next) {
+            case (.waiting, .underWay), (.waiting, .riding), (.waiting, .finishing), (.waiting, .finished): true
+            case (.underWay, .waiting), (.underWay, .finishing): true
+            case (.riding, .finishing): true
+            case (.finishing, .finished): true
+            default: false
+            }
+        }
     }
 
     var channel: ChannelIndex
     /// The channel's next broadcast in the order of arrival; `.null`: this is the last one.
     var nextBroadcast = BroadcastIndex.null
-    var phase = Phase.waiting
+    private(set) var phase = Phase.waiting
     /// The older broadcast whose alert this one carries, and which ends together with this one; `.null`: none.
     var rider = BroadcastIndex.null
     var record: FanoutRecord
@@ -43,6 +60,12 @@ struct BroadcastSlot: BitwiseCopyable {
     var unacknowledgedCount: UInt8 = 0
 
     var occupiedBytes: Int { MemoryLayout<Self>.size + record.occupiedBytes }
+
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a broadcast cannot enter this phase from the one it is in")
+        phase = next
+    }
 
     func freeBytes() {
         record.freeBytes()
@@ -62,14 +85,26 @@ typealias ChannelIndex = SlabIndex<ChannelSlot>
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
 /// broadcasts for the channel, and for some time after the last one.
 struct ChannelSlot: BitwiseCopyable {
+    /// Only ``enter(_:)`` changes a channel's phase. It traps on a change that is not listed here. In the comments,
+    /// *Next* names the phases that may follow.
     enum Phase: UInt8, BitwiseCopyable {
+        /// The channel sends its broadcasts. When it has been idle for some time, or when a new channel needs the slot,
+        /// the slot is freed. Next: `draining`; `abandoned` if the partition is released without being revoked first.
         case running
         /// The channel's partition is being revoked. The core handles the response to the push under way, but
-        /// sends nothing more.
+        /// sends nothing more. When the last broadcast has settled or was dropped, the slot is freed. Next: `abandoned`.
         case draining
         /// The channel's partition was released. When the push under way gets its response, its broadcast is dropped
-        /// without a result.
+        /// without a result. When the last broadcast has settled or was dropped, the slot is freed.
         case abandoned
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch (self, next) {
+            case (.running, .draining), (.running, .abandoned): true
+            case (.draining, .abandoned): true
+            default: false
+            }
+        }
     }
 
     var key: ChannelKey
@@ -80,7 +115,7 @@ struct ChannelSlot: BitwiseCopyable {
     var isManagedByProducer: Bool
     var partition: UInt32
     var assignmentEpoch: UInt32
-    var phase = Phase.running
+    private(set) var phase = Phase.running
     /// The channel's id at APNs and its storage policy, from the latest fan-out record or reply of `ChannelKeeper`. But
     /// the policy of a producer's own channel follows from APNs' responses.
     var apnsChannel: AudienceChannel
@@ -124,6 +159,12 @@ struct ChannelSlot: BitwiseCopyable {
     var nextInQueue = ChannelIndex.null
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
+
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a channel cannot enter this phase from the one it is in")
+        phase = next
+    }
 
     /// When a push may be sent next (monotonic milliseconds).
     var nextPushDueMilliseconds: Int64 { max(pausedUntilMilliseconds, replacementAwaitedUntilMilliseconds) }

@@ -11,7 +11,7 @@ extension Audiences {
     private static var bytesPerMember: Double { 110 }
 
     mutating func requestSamplePages(_ command: CommandIndex) {
-        commands[command].phase = .sizing
+        commands[command].enter(.sizing)
         commands[command].sampledBytes = 0
         commands[command].unacknowledgedCount = UInt16(Self.sampledSegments.count)
         for sampleIndex in Self.sampledSegments.indices {
@@ -33,7 +33,7 @@ extension Audiences {
         }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
-        commands[command].phase = .admitting
+        commands[command].enter(.admitting)
         composeJoinerBody(of: command)
         storeQueue.append(.admit(command))
     }
@@ -85,7 +85,7 @@ extension Audiences {
             isStart: isStart,
             // A start draws nothing from the audience's budget: the start of each device draws from that
             // device's budget.
-            requestsHighPriority: slot.priority == 10 && !isStart,
+            requestsHighPriority: slot.priority == PushPriority.high && !isStart,
             mayUseReserve: slot.hasAlert || isEnd,
             rangeCount: rangeCount(of: command),
             body: slot.storedJoinerBody.bytes,
@@ -180,7 +180,7 @@ extension Audiences {
     mutating func queueFanoutRecords(_ command: CommandIndex, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let rangeCount = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant
-        commands[command].phase = .fanningOut
+        commands[command].enter(.fanningOut)
         commands[command].unacknowledgedCount = rangeCount + UInt16(grant.broadcastCount)
         composeFanoutValue(of: command)
         let broadcastChannels = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
@@ -221,7 +221,7 @@ extension Audiences {
         if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
-        commands[command].phase = .settling
+        commands[command].enter(.settling)
         storeQueue.append(.settle(command))
     }
 

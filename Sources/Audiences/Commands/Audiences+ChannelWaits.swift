@@ -22,7 +22,7 @@ extension Audiences {
     static var channelWaitPausesMax: Int { 4_096 }
     /// While ``channelWaitPausesMax`` is reached, the core removes ended pauses at most once in this time, because each
     /// removal scans the pauses of all audiences.
-    static var channelWaitPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
+    static var endedPauseRemovalIntervalMilliseconds: Int64 { 1_000 }
 
     /// Makes an admitted start or update wait for a missing channel of its audience, if a wait is permitted. If none is
     /// permitted, the result says why the command has no channel (`channelReason`). An end never waits.
@@ -53,7 +53,7 @@ extension Audiences {
             return false
         }
         let dueMilliseconds = now.monotonicMilliseconds + Self.channelWaitMillisecondsMax
-        commands[command].phase = .awaitingChannel
+        commands[command].enter(.awaitingChannel)
         commands[command].awaitedEnvironmentBits = missingEnvironmentBits
         commands[command].channelWaitEndMilliseconds = dueMilliseconds
         commands[command].hasAwaitedChannel = true
@@ -80,7 +80,7 @@ extension Audiences {
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds
-                + Self.channelWaitPauseRemovalIntervalMilliseconds
+                + Self.endedPauseRemovalIntervalMilliseconds
         else { return }
         channelWaitPausesRemovedAtMilliseconds = now.monotonicMilliseconds
         channelWaitPauseEndMilliseconds = channelWaitPauseEndMilliseconds.filter {
@@ -123,7 +123,7 @@ extension Audiences {
 
     private mutating func admitAgain(_ command: CommandIndex) {
         commandsAwaitingChannelCount -= 1
-        commands[command].phase = .admitting
+        commands[command].enter(.admitting)
         storeQueue.append(.admit(command))
     }
 }

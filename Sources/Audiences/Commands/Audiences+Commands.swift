@@ -9,7 +9,7 @@ extension Audiences {
     /// ``takeReturnedCommand()`` when it goes back to `Delivery`.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
 
-    /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was withdrawn,
+    /// Takes a command from `Delivery`. When the command has an outcome, is fanned out or was dropped,
     /// ``takeReturnedCommand()`` returns it, exactly once.
     public mutating func receiveCommand(_ incoming: IncomingCommand) {
         let digest =
@@ -64,16 +64,16 @@ extension Audiences {
         audiencesAwaitingBatchEnd.append(audience)
     }
 
-    /// Returns the waiting commands of revoked partitions as `withdrawn`. Commands under way stay, and so do riders
+    /// Returns the waiting commands of revoked partitions as `dropped`. Commands under way stay, and so do riders
     /// whose carrier is under way or belongs to a partition that is not revoked.
     ///
-    /// A rider may be of another partition than its carrier. If only the carrier is withdrawn, the rider waits in the
+    /// A rider may be of another partition than its carrier. If only the carrier is dropped, the rider waits in the
     /// carrier's place, because the next owner of the carrier's partition does not know the alert.
     ///
     /// - Parameter isRevocationUnderWay: whether a record's partition is being revoked. Must be false if the record was
     ///   read in an earlier assignment of its partition: this lane may since have read the record again and settled it
-    ///   as a duplicate. Then no owner reads it once more, so a withdrawal would lose the command.
-    public mutating func withdrawWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
+    ///   as a duplicate. Then no owner reads it once more, so the command would be lost if it were dropped.
+    public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
             guard commands.isInUse(command), commands[command].phase == .waiting,
@@ -83,18 +83,19 @@ extension Audiences {
             let rider = commands[command].rider
             if rider != .null, !isRevocationUnderWay(commands[rider].record) {
                 commands[command].rider = .null
+                commands[rider].enter(.waiting)
                 put(rider, inPlaceOf: command, of: audience)
                 beginWaitForBatchEnd(audience)
             } else {
                 unlinkCommand(command, of: audience)
             }
-            finishCommand(command, .withdrawn)
+            finishCommand(command, .dropped)
             freeIfIdle(audience)
         }
     }
 
     /// Removes and returns the next command that goes back to `Delivery`: it has an outcome, is fanned out or was
-    /// withdrawn (``HandoverResult``). Nil if there is none.
+    /// dropped (``HandoverResult``). Nil if there is none.
     public mutating func takeReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> AudienceIndex {
@@ -131,6 +132,7 @@ extension Audiences {
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null
+        commands[command].enter(.waiting)
         commands[command].unacknowledgedCount = 0
         let first = audiences[audience].firstWaitingCommand
         if first == .null || commands[first].event == .start || commands[command].event == .start {
@@ -217,12 +219,12 @@ extension Audiences {
     }
 
     /// Ends a command: queues it with its ``HandoverResult`` for `Delivery` (``takeReturnedCommand()``), and frees its
-    /// slot. If the command carries a rider's alert, the rider ends first. The rider is superseded, or withdrawn
+    /// slot. If the command carries a rider's alert, the rider ends first. The rider is superseded, or dropped
     /// together with the command. The command must not be in the audience's list any more.
     mutating func finishCommand(_ command: CommandIndex, _ result: HandoverResult, reason: StaticString = "") {
         let slot = commands[command]
         if slot.rider != .null {
-            finishCommand(slot.rider, result == .withdrawn ? .withdrawn : .outcome(.superseded))
+            finishCommand(slot.rider, result == .dropped ? .dropped : .outcome(.superseded))
         }
         returnedCommands.append(
             ReturnedCommand(

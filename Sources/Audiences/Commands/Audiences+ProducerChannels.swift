@@ -10,7 +10,7 @@ import LiveActivity
 extension Audiences {
     /// Admits a command to a producer's channel. Such a channel has no members, so the core does not ask for its size.
     mutating func admitToProducerChannel(_ command: CommandIndex) {
-        commands[command].phase = .admitting
+        commands[command].enter(.admitting)
         storeQueue.append(.admit(command))
     }
 

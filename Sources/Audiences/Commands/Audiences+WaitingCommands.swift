@@ -3,7 +3,7 @@ import LiveActivity
 
 /// The commands that wait in an audience. If no start comes between them, a newer update replaces an older one, and a
 /// newer end replaces older updates and ends. The commands of an audience are linked through their slots, in the order
-/// in which they will be admitted.
+/// in which they will be admitted. A command is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
     /// ends. An update never supersedes an end. A waiting end does not make an update `ended` either: only Redis knows
@@ -123,13 +123,12 @@ extension Audiences {
             commands[newer].rider = rider
             return finishCommand(older, .outcome(.superseded))
         }
-        commands[older].phase = .riding
+        commands[older].enter(.riding)
         commands[newer].rider = older
     }
 
     mutating func appendCommand(_ command: CommandIndex, to audience: AudienceIndex) {
         commands[command].nextCommand = .null
-        commands[command].phase = .waiting
         let last = audiences[audience].lastWaitingCommand
         if last == .null {
             audiences[audience].firstWaitingCommand = command
@@ -144,7 +143,6 @@ extension Audiences {
     mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
         let predecessor = predecessor(of: waiting, of: audience)
         commands[command].nextCommand = commands[waiting].nextCommand
-        commands[command].phase = .waiting
         if predecessor == .null {
             audiences[audience].firstWaitingCommand = command
         } else {
@@ -161,7 +159,6 @@ extension Audiences {
 
     private mutating func put(_ command: CommandIndex, behind waiting: CommandIndex, of audience: AudienceIndex) {
         commands[command].nextCommand = commands[waiting].nextCommand
-        commands[command].phase = .waiting
         commands[waiting].nextCommand = command
         if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
@@ -187,7 +184,6 @@ extension Audiences {
     }
 
     mutating func prependCommand(_ command: CommandIndex, to audience: AudienceIndex) {
-        commands[command].phase = .waiting
         commands[command].nextCommand = audiences[audience].firstWaitingCommand
         audiences[audience].firstWaitingCommand = command
         if audiences[audience].lastWaitingCommand == .null { audiences[audience].lastWaitingCommand = command }

@@ -6,26 +6,47 @@ typealias CommandIndex = SlabIndex<CommandSlot>
 
 /// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
+    /// Only ``enter(_:)`` changes a command's phase. It traps on a change that is not listed here. In the comments,
+    /// *Next* names the phases that may follow. When the command has its ``HandoverResult``, the slot is freed: in the
+    /// phase `waiting`, `admitting`, `settling` or `riding`.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The command waits in its audience's list.
+        /// The command waits in its audience's list, or is about to be added to the list. It begins in this phase.
+        /// Next: `sizing`; `admitting` if the command names a channel, which has no size; `riding` if a newer command
+        /// replaces it and carries its alert.
         case waiting
         /// The store is reading pages of four segments, so that the core can estimate the size of the
-        /// audience.
+        /// audience. Next: `admitting`.
         case sizing
+        /// The store decides about the command. Next: `fanningOut`; `awaitingChannel` if the audience lacks a channel;
+        /// `waiting` if the store replied `wait`.
         case admitting
         /// The command is admitted. It waits until the keeper has created the audience's channel or has refused to
-        /// create it, at most ``Audiences/channelWaitMillisecondsMax``.
+        /// create it, at most ``Audiences/channelWaitMillisecondsMax``. Next: `admitting`.
         case awaitingChannel
-        /// The command's fan-out records are on their way to Kafka.
+        /// The command's fan-out records are on their way to Kafka. Next: `settling`.
         case fanningOut
+        /// Kafka has all fan-out records. The store settles the command's version.
         case settling
-        /// A newer command replaced this one and carries its alert. This command ends with the newer one.
+        /// A newer command replaced this one and carries its alert. This command ends with the newer one. Next:
+        /// `waiting` if only the newer one is dropped.
         case riding
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch (self, next) {
+            case (.waiting, .sizing), (.waiting, .admitting), (.waiting, .riding): true
+            case (.sizing, .admitting): true
+            case (.admitting, .fanningOut), (.admitting, .awaitingChannel), (.admitting, .waiting): true
+            case (.awaitingChannel, .admitting): true
+            case (.fanningOut, .settling): true
+            case (.riding, .waiting): true
+            default: false
+            }
+        }
     }
 
     var record: RecordIndex
     var audience: AudienceIndex
-    var phase = Phase.waiting
+    private(set) var phase = Phase.waiting
     /// The next waiting command of the audience; `.null`: this is the last one.
     var nextCommand = CommandIndex.null
     /// The older command whose alert this one carries, and which ends together with this one; `.null`: none.
@@ -83,6 +104,12 @@ struct CommandSlot: BitwiseCopyable {
 
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var alert: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
+
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a command cannot enter this phase from the one it is in")
+        phase = next
+    }
 
     func freeBytes() {
         for bytes in [

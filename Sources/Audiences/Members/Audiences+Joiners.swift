@@ -52,7 +52,7 @@ extension Audiences {
 
     private mutating func requestNewestStates(_ change: MembershipChangeIndex) {
         releaseState(of: change)
-        membershipChanges[change].phase = .requestingStates
+        membershipChanges[change].enter(.requestingStates)
         membershipChanges[change].repliedAudienceCount = 0
         requestStateOfNextAudience(change)
     }
@@ -158,7 +158,7 @@ extension Audiences {
         guard membershipChanges[change].newestState != .null, !mustGiveUp(change, at: now.monotonicMilliseconds) else {
             return endMembershipChange(change)
         }
-        membershipChanges[change].phase = .awaitingPush
+        membershipChanges[change].enter(.awaitingPush)
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         let last = appQueues[appIndex].lastJoiner[environment]
         if last == .null {
@@ -201,7 +201,7 @@ extension Audiences {
     }
 
     private mutating func offerJoinerPush(_ change: MembershipChangeIndex) -> AudiencePush {
-        membershipChanges[change].phase = .underWay
+        membershipChanges[change].enter(.underWay)
         let slot = membershipChanges[change]
         let state = newestStates[slot.newestState]
         offeredPush = OfferedPush(tag: PushTag(joiner: change).rawValue, previousSendPosition: 0)
@@ -209,7 +209,7 @@ extension Audiences {
             tag: PushTag(joiner: change).rawValue,
             address: slot.token,
             body: state.body.bytes,
-            priority: state.isEnd ? 10 : 5,
+            priority: state.isEnd ? PushPriority.high : PushPriority.low,
             expirationSeconds: state.expirationSeconds,
             apnsIdentifier: randomness.nextUUID(),
             isRetry: slot.failedAttemptCount > 0
@@ -219,7 +219,7 @@ extension Audiences {
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        membershipChanges[change].phase = .awaitingPush
+        membershipChanges[change].enter(.awaitingPush)
         membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiner[environment]
         appQueues[appIndex].firstJoiner[environment] = change
         if appQueues[appIndex].lastJoiner[environment] == .null {
@@ -259,7 +259,7 @@ extension Audiences {
 
     private mutating func backOff(_ change: MembershipChangeIndex, for milliseconds: Int64, now: Moment) {
         releaseState(of: change)
-        membershipChanges[change].phase = .backingOff
+        membershipChanges[change].enter(.backingOff)
         membershipChanges[change].dueMilliseconds = now.monotonicMilliseconds + milliseconds
         guard !mustGiveUp(change, at: membershipChanges[change].dueMilliseconds) else {
             return endMembershipChange(change)

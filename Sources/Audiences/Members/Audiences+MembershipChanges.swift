@@ -18,13 +18,13 @@ extension Audiences {
         let change = membershipChanges.allocate(MembershipChangeSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
         guard let previousChange = membershipChangesByKey.updateValue(change, forKey: key) else {
-            return notifyNextAudience(change, now: now)
+            return beginNotifying(change, now: now)
         }
         switch membershipChanges[previousChange].phase {
         case .queued, .notifying: membershipChanges[previousChange].nextChangeOfMember = change
         case .requestingStates, .awaitingPush, .underWay, .backingOff:
             overrideByLaterChange(previousChange)
-            notifyNextAudience(change, now: now)
+            beginNotifying(change, now: now)
         }
     }
 
@@ -33,8 +33,12 @@ extension Audiences {
     /// responded to it, or a second has passed (`settlementDelayMillisecondsMax`).
     public mutating func takeMemberWithEndedChange() -> ChangingMember? { membersWithEndedChange.popFirst() }
 
+    private mutating func beginNotifying(_ change: MembershipChangeIndex, now: Moment) {
+        membershipChanges[change].enter(.notifying)
+        notifyNextAudience(change, now: now)
+    }
+
     private mutating func notifyNextAudience(_ change: MembershipChangeIndex, now: Moment) {
-        membershipChanges[change].phase = .notifying
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
             return storeQueue.append(.changeMember(change))
         }
@@ -42,11 +46,12 @@ extension Audiences {
         let successor = membershipChanges[change].nextChangeOfMember
         guard successor != .null else { return showNewestStates(change, now: now) }
         endMembershipChange(change)
-        notifyNextAudience(successor, now: now)
+        beginNotifying(successor, now: now)
     }
 
-    /// Called when an audience has acknowledged the member's entry, or has refused it permanently. Notifies
-    /// the next audience.
+    /// Called when Redis has stored the member's entry in one audience, or has refused it permanently. Continues with
+    /// the next audience. After the last one, continues with the member's next change, or shows the member the newest
+    /// states.
     mutating func audienceNotified(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].notifiedAudienceCount += 1
         notifyNextAudience(change, now: now)

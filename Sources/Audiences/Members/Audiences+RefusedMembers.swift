@@ -42,7 +42,7 @@ extension Audiences {
         )
         keepCopies(for: refusedMember, tag, reason: result.reason)
         rounds[round].members.awaitingStoreCount += 1
-        if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, MemberProgress.refused.rawValue) }
+        if !tag.isParked { pages[tag.page].setProgress(tag.memberIndex, .refused) }
         queueRecord(.memberResult(refusedMember), about: refusedMember)
         if isDead { queueDeadTokenFollowUps(of: refusedMember, isActivity: kind == .activity) }
     }

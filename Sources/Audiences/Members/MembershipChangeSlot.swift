@@ -9,27 +9,41 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 /// The usual way is `queued` → `notifying`. If the member must be shown a state, the way continues with
 /// `requestingStates` → `awaitingPush` → `underWay`. At its end the slot is freed.
 ///
-/// If the state becomes too old in `awaitingPush`, the change goes back to `requestingStates`. If the push fails for a
-/// temporary reason, or the pool permits no retry now, the change goes to `backingOff` and then to `requestingStates`.
-///
 /// When a later change of the same member has come, this change only notifies its audiences. It ends when none of its
 /// calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
+    /// Only ``enter(_:)`` changes the phase of a change. It traps on a change of phase that is not listed here. In the
+    /// comments, *Next* names the phases that may follow. In each phase except `queued`, the change may also end.
     enum Phase: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. The order matters: of
-        /// several entries with the same time, an audience keeps the one that came last.
+        /// several entries with the same time, an audience keeps the one that came last. Each change begins in this
+        /// phase. Next: `notifying`.
         case queued
-        /// The audiences get their entries, one after the other.
+        /// The audiences get their entries, one after the other. Next: `requestingStates`.
         case notifying
-        /// The core requests the newest state of each joined audience, one after the other.
+        /// The core requests the newest state of each joined audience, one after the other. Next: `awaitingPush`.
         case requestingStates
-        /// The member waits in its pool's queue for a push.
+        /// The member waits in its pool's queue for a push. Next: `underWay`; `requestingStates` if the state is too
+        /// old by now; `backingOff` if the pool's budget refuses the retry.
         case awaitingPush
-        /// The push is in flight.
+        /// The push is in flight. Next: `awaitingPush` if no stream was free for it; `backingOff` if it must be sent
+        /// again after APNs' response.
         case underWay
         /// The push failed for a temporary reason, or the pool's budget refused the retry. The change pauses before it
-        /// requests the newest states again.
+        /// requests the newest states again. Next: `requestingStates`.
         case backingOff
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch (self, next) {
+            case (.queued, .notifying): true
+            case (.notifying, .requestingStates): true
+            case (.requestingStates, .awaitingPush): true
+            case (.awaitingPush, .underWay), (.awaitingPush, .requestingStates), (.awaitingPush, .backingOff): true
+            case (.underWay, .awaitingPush), (.underWay, .backingOff): true
+            case (.backingOff, .requestingStates): true
+            default: false
+            }
+        }
     }
 
     let member: ChangingMember
@@ -48,7 +62,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     private let tokenByteCount: Int
     private let leftAudienceCount: Int
 
-    var phase = Phase.queued
+    private(set) var phase = Phase.queued
     /// The next change of the same member; `.null`: none.
     var nextChangeOfMember = MembershipChangeIndex.null
     /// How many audiences have acknowledged or permanently refused the change.
@@ -109,6 +123,12 @@ struct MembershipChangeSlot: BitwiseCopyable {
                 as: UInt64.self
             )
         }
+    }
+
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a membership change cannot enter this phase from the one it is in")
+        phase = next
     }
 
     var identifier: UnsafeRawBufferPointer {

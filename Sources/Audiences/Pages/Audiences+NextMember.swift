@@ -29,7 +29,7 @@ extension Audiences {
 
     /// Notes the member's progress (such as a push in flight, or an outcome without a push) and its version.
     /// Then moves on to the next member.
-    mutating func advancePast(_ next: NextMember, progress: UInt8, _ rangeVersion: RangeVersionIndex) {
+    mutating func advancePast(_ next: NextMember, progress: MemberProgress, _ rangeVersion: RangeVersionIndex) {
         pages[next.page].setRangeVersion(next.memberIndex, rangeVersion)
         pages[next.page].setProgress(next.memberIndex, progress)
         pages[next.page].nextMemberIndex += 1

@@ -74,7 +74,7 @@ extension Audiences {
     func mayTakePage(for round: RoundIndex) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round that has pages takes no further page while other rounds wait for one.
-        return appQueues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .null
+        return appQueues[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
             || rounds[round].pages.first == .null
     }
 
@@ -151,7 +151,7 @@ extension Audiences {
         guard let wantedPageBound, wantedPageBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            return leavePageEmpty(page, upTo: nextPageBound, now: now)
+            return makeReadyWithoutMembers(page, upTo: nextPageBound, now: now)
         }
         pages[page].lowerBound = wantedPageBound
         pages[page].enter(.requestingPage)
@@ -197,7 +197,7 @@ extension Audiences {
 
     /// Makes an empty page ready, because the store has no readable page for its first position. The round continues at
     /// the lower bound of the next page, or at the end of the segment.
-    private mutating func leavePageEmpty(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
+    private mutating func makeReadyWithoutMembers(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
         makeReady(page, upTo: bound, now: now)
     }
 
@@ -225,7 +225,7 @@ extension Audiences {
         while case let page = rounds[round].pages.first, page != .null, isDone(page, of: round) {
             let slot = pages[page]
             for memberIndex in 0..<Int(slot.nextMemberIndex) {
-                guard let outcome = MemberProgress.outcome(slot.progress(memberIndex)) else { continue }
+                guard case .done(let outcome) = slot.progress(memberIndex) else { continue }
                 countOutcome(slot.position(memberIndex), outcome, under: slot.rangeVersion(memberIndex), of: round)
             }
             let end = readingEndPosition(of: round)
@@ -357,8 +357,8 @@ extension Audiences {
     /// A waiting round may no longer need a page. Then the next round gets it: otherwise the page would stay unused,
     /// and the other rounds would wait until another page becomes free.
     mutating func offerFreePages(_ appIndex: Int) {
-        let last = appQueues[appIndex].lastRoundAwaitingPage
-        while case let first = appQueues[appIndex].firstRoundAwaitingPage, first != .null, hasFreePage(of: first),
+        let last = appQueues[appIndex].lastRoundInPageQueue
+        while case let first = appQueues[appIndex].firstRoundInPageQueue, first != .null, hasFreePage(of: first),
             let waitingRound = popRoundAwaitingPage(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {

@@ -1,6 +1,6 @@
 import Delivery
 
-/// Requests for pages and directories, collected so that they leave together.
+/// Requests for pages and directories, collected so that they are sent together.
 ///
 /// A request that leaves alone costs the store and this process a write, a read and a wakeup each, which is several
 /// times the cost of the page's bytes. So a request waits a short time for others. But if many of the lane's pages are

@@ -77,7 +77,7 @@ struct PageSlot: BitwiseCopyable {
     /// How many bytes a member takes in each of the three arrays.
     private static let referenceBytes = MemoryLayout<MemberReference>.size
     private static let rangeVersionBytes = MemoryLayout<RangeVersionIndex>.size
-    private static let progressBytes = 1
+    private static let progressBytes = MemoryLayout<MemberProgress>.size
     /// The number of members on the page, and how many of them are left after ``truncate(at:)``. The first number never
     /// changes, because it says where the arrays in ``pageAndArrays`` begin.
     private var loadedMemberCount: UInt16 = 0
@@ -120,7 +120,7 @@ struct PageSlot: BitwiseCopyable {
                 from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped),
                 byteCount: members.count * Self.referenceBytes
             )
-        progressBase.initializeMemory(as: UInt8.self, repeating: MemberProgress.unsent.rawValue, count: members.count)
+        progressBase.initializeMemory(as: MemberProgress.self, repeating: .unsent, count: members.count)
         pageByteCount = page.count
     }
 
@@ -159,10 +159,16 @@ struct PageSlot: BitwiseCopyable {
         )
     }
 
-    func progress(_ memberIndex: Int) -> UInt8 { progressBase.load(fromByteOffset: memberIndex, as: UInt8.self) }
+    func progress(_ memberIndex: Int) -> MemberProgress {
+        progressBase.load(fromByteOffset: memberIndex &* Self.progressBytes, as: MemberProgress.self)
+    }
 
-    func setProgress(_ memberIndex: Int, _ progress: UInt8) {
-        progressBase.storeBytes(of: progress, toByteOffset: memberIndex, as: UInt8.self)
+    func setProgress(_ memberIndex: Int, _ progress: MemberProgress) {
+        progressBase.storeBytes(
+            of: progress,
+            toByteOffset: memberIndex &* Self.progressBytes,
+            as: MemberProgress.self
+        )
     }
 
     /// Returns a member's entry. Nil if the entry is not valid, which does not occur: ``MemberPage/members(into:)`` has
@@ -176,9 +182,9 @@ struct PageSlot: BitwiseCopyable {
     func freeBytes() { pageAndArrays.free() }
 }
 
-/// The progress of a member of a page, in one byte. A member with an outcome has the raw value of `done` plus that of
-/// its ``MemberOutcome``. A member without one has the raw value of another case.
-enum MemberProgress: UInt8 {
+/// The progress of a member of a page, in one byte: the cases without an outcome are values of the byte that
+/// ``MemberOutcome`` does not use.
+enum MemberProgress: BitwiseCopyable {
     case unsent
     case inFlight
     /// A push to the member is in flight in the sandbox. This case saves time: when the response comes, the core knows
@@ -191,11 +197,5 @@ enum MemberProgress: UInt8 {
     /// The command does not concern this member: it is an activity and the command is a start, or it is a device and
     /// the command is an update or end.
     case notAddressed
-    case done = 8
-
-    static func done(_ outcome: MemberOutcome) -> UInt8 { done.rawValue + outcome.rawValue }
-
-    static func outcome(_ progress: UInt8) -> MemberOutcome? {
-        progress >= done.rawValue ? MemberOutcome(rawValue: progress - done.rawValue) : nil
-    }
+    case done(MemberOutcome)
 }

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The core's request to read a partition of the fan-out topic again: from this offset, after this pause.
-public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
+/// The core's request to rewind a partition of the fan-out topic: to read it again from this offset, after this pause.
+public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How long the partition stays paused before it is read again. If an offset was too far ahead for the partition's
     /// ledger, older records must settle in this time.
@@ -18,9 +18,10 @@ public struct FanoutRereading: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges that are already under way continue.
 extension Audiences {
-    /// The shortest time between two rereadings of a partition. Each rereading reads all later records of the partition
-    /// again, also those that are settled.
-    private static var rereadingIntervalMillisecondsMin: Int64 { 5_000 }
+    /// The shortest time between a rewind of a partition and the next one to its passed-over records; also how long
+    /// reading pauses after the ledger was full. After each rewind, all later records of the partition are read again,
+    /// also those that are settled.
+    private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
@@ -77,7 +78,7 @@ extension Audiences {
 
     /// Whether an app has enough room to read its passed-over records again: its records in memory must use less than
     /// half of the free room. With the limit of `mayBeginRound`, each reading might find room for only a few records.
-    private func hasRoomToReread(_ appIndex: Int) -> Bool {
+    private func hasRoomToRewind(_ appIndex: Int) -> Bool {
         !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
     }
 
@@ -101,7 +102,7 @@ extension Audiences {
             rounds[round].versions.firstPassedOverOffset = min(rounds[round].versions.firstPassedOverOffset, offset)
         }
         rounds[round].versions.wasClaimingAtLastPassOver = rounds[round].phase == .claiming
-        stopAwaitingVersionsForPassedOverRecord(round, now: now)
+        endVersionWaitAfterPassOver(of: round, now: now)
         // Advance the round, because it may have waited for this record.
         if rounds[round].phase == .running { advance(round, now: now) }
     }
@@ -137,7 +138,7 @@ extension Audiences {
     ///
     /// Closes the versions whose records have arrived. They end at the position that the last owner had reached, so
     /// they settle and make room.
-    mutating func stopAwaitingVersionsForPassedOverRecord(_ round: RoundIndex, now: Moment) {
+    mutating func endVersionWaitAfterPassOver(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersions(of: round)
         // If the arrived versions need no more pushes, the last owner's checkpoint stays. When the record of the
@@ -162,34 +163,34 @@ extension Audiences {
     /// since.
     public func passedOverCount(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOverRecords.count ?? 0 }
 
-    /// Returns the request to read an assigned partition again; nil if there is no reason to.
+    /// Returns the request to rewind an assigned partition; nil if there is no reason to.
     ///
     /// There are two reasons: records were passed over and now have room, or a record's offset was too far ahead for
-    /// the partition's ledger. When the shell has begun to read, it calls ``rereadingBegan(_:from:now:)``.
-    public func rereadRequest(_ index: UInt32, now: Moment) -> FanoutRereading? {
+    /// the partition's ledger. When the shell has passed the request on, it calls ``rewindBegan(_:from:now:)``.
+    public func rewindRequest(_ index: UInt32, now: Moment) -> FanoutRewind? {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return nil }
         let isIntervalOver =
-            partition.pointee.lastRereadAtMilliseconds
-            <= now.monotonicMilliseconds - Self.rereadingIntervalMillisecondsMin
+            partition.pointee.lastRewindAtMilliseconds
+            <= now.monotonicMilliseconds - Self.rewindIntervalMillisecondsMin
         // Records that were passed over and now have room come first. If the ledger is full, it may get room only when
         // they settle.
         if partition.pointee.passedOverRecords.count > 0,
             isIntervalOver,
-            let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToReread(Int($0)) })
+            let offset = partition.pointee.passedOverRecords.lowestOffset(where: { hasRoomToRewind(Int($0)) })
         {
-            return FanoutRereading(offset: offset, pauseMilliseconds: 0)
+            return FanoutRewind(offset: offset, pauseMilliseconds: 0)
         }
         return partition.pointee.passedOverRecords.receivingStopOffset.map {
-            FanoutRereading(offset: $0, pauseMilliseconds: Self.rereadingIntervalMillisecondsMin)
+            FanoutRewind(offset: $0, pauseMilliseconds: Self.rewindIntervalMillisecondsMin)
         }
     }
 
-    /// Called when the shell has begun to read the partition again. The next record is the first one at this
-    /// offset or above it.
-    public mutating func rereadingBegan(_ index: UInt32, from offset: Int64, now: Moment) {
+    /// Called when the shell has passed on the request to rewind. From now on it gives the core no record that was read
+    /// before the rewind: the next record is the first one at this offset or above it.
+    public mutating func rewindBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.beginReading(from: offset)
-        partition.pointee.lastRereadAtMilliseconds = now.monotonicMilliseconds
+        partition.pointee.lastRewindAtMilliseconds = now.monotonicMilliseconds
         for rawIndex in 0..<rounds.indexBound {
             let round = RoundIndex(rawValue: rawIndex)
             guard rounds.isInUse(round), rounds[round].partition == index,

@@ -12,9 +12,9 @@ struct FanoutPartition: AssignedPartition, ~Copyable {
     /// Records of this assignment that are in memory and not settled.
     var unsettledRecordCount = 0
     var passedOverRecords: PassedOverRecords
-    /// When the partition was last read again (monotonic milliseconds); `.min`: not yet. The next rereading begins at
-    /// least `rereadingIntervalMillisecondsMin` later.
-    var lastRereadAtMilliseconds = Int64.min
+    /// When the partition was last rewound (monotonic milliseconds); `.min`: not yet. The next rewind to
+    /// passed-over records comes at least `rewindIntervalMillisecondsMin` later.
+    var lastRewindAtMilliseconds = Int64.min
     /// When the partition's last record was received. Monotonic milliseconds. While records come, one of them may be
     /// the record that a round waits for.
     var lastRecordAtMilliseconds = Int64.min

@@ -104,7 +104,7 @@ extension Audiences {
             countOutcome(slot.position, outcome, under: sentVersion, of: round)
         } else {
             pages[slot.page].setRangeVersion(Int(slot.memberIndex), sentVersion)
-            pages[slot.page].setProgress(Int(slot.memberIndex), MemberProgress.done(outcome))
+            pages[slot.page].setProgress(Int(slot.memberIndex), .done(outcome))
         }
         unpark(member)
     }

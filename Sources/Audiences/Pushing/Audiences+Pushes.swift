@@ -63,8 +63,8 @@ extension Audiences {
             return push
         }
         var blockedRoundCount = 0
-        while blockedRoundCount < appQueues[appIndex].queuedRoundCount {
-            let round = appQueues[appIndex].firstRound
+        while blockedRoundCount < appQueues[appIndex].sendQueueCount {
+            let round = appQueues[appIndex].firstRoundInSendQueue
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
                 appQueues[appIndex].inFlightPushCounts[environment] += 1
@@ -155,15 +155,15 @@ extension Audiences {
             }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let pageMember = pages[next.page].member(next.memberIndex), pageMember.kind == .activity else {
-                advancePast(next, progress: MemberProgress.notAddressed.rawValue, rangeVersion)
+                advancePast(next, progress: .notAddressed, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
-                advancePast(next, progress: MemberProgress.done(.expired), rangeVersion)
+                advancePast(next, progress: .done(.expired), rangeVersion)
                 continue
             }
             guard hasPool(pageMember.environment, appIndex: rounds[round].appIndex) else {
-                advancePast(next, progress: MemberProgress.done(.failed), rangeVersion)
+                advancePast(next, progress: .done(.failed), rangeVersion)
                 continue
             }
             guard pageMember.environment == environment else {
@@ -178,7 +178,7 @@ extension Audiences {
                     pauseMilliseconds: 0,
                     now: now
                 )
-                advancePast(next, progress: MemberProgress.parked.rawValue, rangeVersion)
+                advancePast(next, progress: .parked, rangeVersion)
                 continue
             }
             return .push(offerPush(pageMember, next, rangeVersion, now: now))
@@ -217,7 +217,7 @@ extension Audiences {
         let tag = PushTag(page: next.page, memberIndex: next.memberIndex).rawValue
         offeredPush = OfferedPush(tag: tag, previousSendPosition: rounds[round].progress.sendPosition)
         let progress = pageMember.environment == .sandbox ? MemberProgress.inFlightToSandbox : .inFlight
-        advancePast(next, progress: progress.rawValue, rangeVersion)
+        advancePast(next, progress: progress, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         let digitCount = pageMember.writeToken(to: pushAddressBuffer)
         return makePush(
@@ -302,7 +302,7 @@ extension Audiences {
             environment = pages[tag.page].member(tag.memberIndex)?.environment ?? .production
             pages[tag.page].nextMemberIndex -= 1
             pages[tag.page].unfinishedMemberCount -= 1
-            pages[tag.page].setProgress(tag.memberIndex, MemberProgress.unsent.rawValue)
+            pages[tag.page].setProgress(tag.memberIndex, .unsent)
             rounds[round].progress.sendPosition = offeredPush.previousSendPosition
         }
         decrementInFlightPushCounts(round, environment)

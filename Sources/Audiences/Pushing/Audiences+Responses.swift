@@ -56,10 +56,10 @@ extension Audiences {
                 failedAttemptCount = slot.pointee.failedAttemptCount
             } else {
                 let page = pages.address(of: tag.page)
-                switch MemberProgress(rawValue: page.pointee.progress(tag.memberIndex)) {
+                switch page.pointee.progress(tag.memberIndex) {
                 case .inFlight: environment = .production
                 case .inFlightToSandbox: environment = .sandbox
-                default: return nil
+                case .unsent, .parked, .refused, .notAddressed, .done: return nil
                 }
                 position = page.pointee.position(tag.memberIndex)
                 rangeVersion = page.pointee.rangeVersion(tag.memberIndex)
@@ -89,7 +89,7 @@ extension Audiences {
             return advance(round, now: now)
         }
         let page = pages.mutableAddress(of: tag.page)
-        page.pointee.setProgress(tag.memberIndex, MemberProgress.done(outcome))
+        page.pointee.setProgress(tag.memberIndex, .done(outcome))
         page.pointee.unfinishedMemberCount -= 1
         pagePushEnded(tag.page, now: now)
     }
@@ -156,7 +156,7 @@ extension Audiences {
                 pauseMilliseconds: pauseMilliseconds,
                 now: now
             )
-            pages[tag.page].setProgress(tag.memberIndex, MemberProgress.parked.rawValue)
+            pages[tag.page].setProgress(tag.memberIndex, .parked)
             pages[tag.page].unfinishedMemberCount -= 1
             pagePushEnded(tag.page, now: now)
         }

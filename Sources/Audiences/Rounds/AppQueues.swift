@@ -4,13 +4,13 @@ import LiveActivity
 /// The queues and counts of one app: queues of its rounds, its joining members and its channels; counts, for example,
 /// of its pages and its pushes in flight.
 struct AppQueues: BitwiseCopyable {
-    // The queue of rounds that may have something to send.
-    var firstRound = RoundIndex.null
-    var lastRound = RoundIndex.null
-    var queuedRoundCount = 0
-    // The queue of rounds that need a page.
-    var firstRoundAwaitingPage = RoundIndex.null
-    var lastRoundAwaitingPage = RoundIndex.null
+    // The send queue: the rounds that may have something to send.
+    var firstRoundInSendQueue = RoundIndex.null
+    var lastRoundInSendQueue = RoundIndex.null
+    var sendQueueCount = 0
+    // The page queue: the rounds that need a page.
+    var firstRoundInPageQueue = RoundIndex.null
+    var lastRoundInPageQueue = RoundIndex.null
     var pageCount = 0
     /// The bytes of the app's pages. A page that is being read counts with its expected bytes, so that the app does not
     /// request more pages than it may have.
@@ -44,37 +44,37 @@ extension Audiences {
     private static var consecutivePushesMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: RoundIndex) {
-        guard !rounds[round].queuePlaces.isQueued else { return }
-        rounds[round].queuePlaces.isQueued = true
-        rounds[round].queuePlaces.next = .null
+        guard !rounds[round].queuePlaces.isInSendQueue else { return }
+        rounds[round].queuePlaces.isInSendQueue = true
+        rounds[round].queuePlaces.nextInSendQueue = .null
         rounds[round].queuePlaces.consecutivePushCount = 0
         let appIndex = Int(rounds[round].appIndex)
-        appQueues[appIndex].queuedRoundCount += 1
-        let (first, last) = (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound)
+        appQueues[appIndex].sendQueueCount += 1
+        let (first, last) = (appQueues[appIndex].firstRoundInSendQueue, appQueues[appIndex].lastRoundInSendQueue)
         if last == .null {
-            (appQueues[appIndex].firstRound, appQueues[appIndex].lastRound) = (round, round)
+            (appQueues[appIndex].firstRoundInSendQueue, appQueues[appIndex].lastRoundInSendQueue) = (round, round)
         } else if rounds[round].queuePlaces.mustQueueAtFront {
-            rounds[round].queuePlaces.next = first
-            appQueues[appIndex].firstRound = round
+            rounds[round].queuePlaces.nextInSendQueue = first
+            appQueues[appIndex].firstRoundInSendQueue = round
         } else {
-            rounds[last].queuePlaces.next = round
-            appQueues[appIndex].lastRound = round
+            rounds[last].queuePlaces.nextInSendQueue = round
+            appQueues[appIndex].lastRoundInSendQueue = round
         }
     }
 
     mutating func dequeueFirstRound(_ appIndex: Int) {
-        let round = appQueues[appIndex].firstRound
-        let next = rounds[round].queuePlaces.next
-        rounds[round].queuePlaces.isQueued = false
-        appQueues[appIndex].firstRound = next
-        if next == .null { appQueues[appIndex].lastRound = .null }
-        appQueues[appIndex].queuedRoundCount -= 1
+        let round = appQueues[appIndex].firstRoundInSendQueue
+        let next = rounds[round].queuePlaces.nextInSendQueue
+        rounds[round].queuePlaces.isInSendQueue = false
+        appQueues[appIndex].firstRoundInSendQueue = next
+        if next == .null { appQueues[appIndex].lastRoundInSendQueue = .null }
+        appQueues[appIndex].sendQueueCount -= 1
     }
 
     /// Moves the first round of an app's queue to the end, and ends its right to queue at the front
     /// (`mustQueueAtFront`). At its next turn it may again send `consecutivePushesMax` pushes.
     mutating func moveFirstRoundToEnd(_ appIndex: Int) {
-        let round = appQueues[appIndex].firstRound
+        let round = appQueues[appIndex].firstRoundInSendQueue
         dequeueFirstRound(appIndex)
         rounds[round].queuePlaces.mustQueueAtFront = false
         enqueueRound(round)
@@ -83,7 +83,7 @@ extension Audiences {
     /// Counts a push of the app's first round. After `consecutivePushesMax` pushes, the round goes to the end of the
     /// queue.
     mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
-        let round = appQueues[appIndex].firstRound
+        let round = appQueues[appIndex].firstRoundInSendQueue
         rounds[round].queuePlaces.consecutivePushCount += 1
         if rounds[round].queuePlaces.consecutivePushCount >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
     }
@@ -91,47 +91,47 @@ extension Audiences {
     /// Removes a round from all queues of its app, because its slot is being freed.
     mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
-        if rounds[round].queuePlaces.isQueued {
-            for _ in 0..<appQueues[appIndex].queuedRoundCount {
-                if appQueues[appIndex].firstRound == round {
+        if rounds[round].queuePlaces.isInSendQueue {
+            for _ in 0..<appQueues[appIndex].sendQueueCount {
+                if appQueues[appIndex].firstRoundInSendQueue == round {
                     dequeueFirstRound(appIndex)
                 } else {
                     moveFirstRoundToEnd(appIndex)
                 }
             }
         }
-        guard rounds[round].queuePlaces.awaitsPage else { return }
-        var waitingRound = appQueues[appIndex].firstRoundAwaitingPage
-        appQueues[appIndex].firstRoundAwaitingPage = .null
-        appQueues[appIndex].lastRoundAwaitingPage = .null
+        guard rounds[round].queuePlaces.isInPageQueue else { return }
+        var waitingRound = appQueues[appIndex].firstRoundInPageQueue
+        appQueues[appIndex].firstRoundInPageQueue = .null
+        appQueues[appIndex].lastRoundInPageQueue = .null
         while waitingRound != .null {
-            let next = rounds[waitingRound].queuePlaces.nextAwaitingPage
-            rounds[waitingRound].queuePlaces.awaitsPage = false
+            let next = rounds[waitingRound].queuePlaces.nextInPageQueue
+            rounds[waitingRound].queuePlaces.isInPageQueue = false
             if waitingRound != round { enqueueRoundAwaitingPage(waitingRound) }
             waitingRound = next
         }
     }
 
     mutating func enqueueRoundAwaitingPage(_ round: RoundIndex) {
-        guard !rounds[round].queuePlaces.awaitsPage else { return }
-        rounds[round].queuePlaces.awaitsPage = true
-        rounds[round].queuePlaces.nextAwaitingPage = .null
+        guard !rounds[round].queuePlaces.isInPageQueue else { return }
+        rounds[round].queuePlaces.isInPageQueue = true
+        rounds[round].queuePlaces.nextInPageQueue = .null
         let appIndex = Int(rounds[round].appIndex)
-        let last = appQueues[appIndex].lastRoundAwaitingPage
+        let last = appQueues[appIndex].lastRoundInPageQueue
         if last == .null {
-            appQueues[appIndex].firstRoundAwaitingPage = round
+            appQueues[appIndex].firstRoundInPageQueue = round
         } else {
-            rounds[last].queuePlaces.nextAwaitingPage = round
+            rounds[last].queuePlaces.nextInPageQueue = round
         }
-        appQueues[appIndex].lastRoundAwaitingPage = round
+        appQueues[appIndex].lastRoundInPageQueue = round
     }
 
     mutating func popRoundAwaitingPage(_ appIndex: Int) -> RoundIndex? {
-        let round = appQueues[appIndex].firstRoundAwaitingPage
+        let round = appQueues[appIndex].firstRoundInPageQueue
         guard round != .null else { return nil }
-        appQueues[appIndex].firstRoundAwaitingPage = rounds[round].queuePlaces.nextAwaitingPage
-        if appQueues[appIndex].firstRoundAwaitingPage == .null { appQueues[appIndex].lastRoundAwaitingPage = .null }
-        rounds[round].queuePlaces.awaitsPage = false
+        appQueues[appIndex].firstRoundInPageQueue = rounds[round].queuePlaces.nextInPageQueue
+        if appQueues[appIndex].firstRoundInPageQueue == .null { appQueues[appIndex].lastRoundInPageQueue = .null }
+        rounds[round].queuePlaces.isInPageQueue = false
         return round
     }
 }

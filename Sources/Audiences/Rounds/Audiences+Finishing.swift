@@ -41,7 +41,7 @@ extension Audiences {
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
             if slot.phase == .underWay, hasPassedAll || isEmpty {
                 rounds[round].checkpoints.revision += 1
-                rangeVersions[rangeVersion].phase = .awaitingCheckpoint
+                rangeVersions[rangeVersion].enter(.awaitingCheckpoint)
                 rangeVersions[rangeVersion].completionRevision = rounds[round].checkpoints.revision
             }
             rangeVersion = slot.nextVersion
@@ -86,7 +86,7 @@ extension Audiences {
     }
 
     private mutating func beginFinishing(_ rangeVersion: RangeVersionIndex) {
-        rangeVersions[rangeVersion].phase = .finishing
+        rangeVersions[rangeVersion].enter(.finishing)
         rangeVersions[rangeVersion].unacknowledgedCount = 2
         outgoingRecords.append(.rangeResult(rangeVersion))
         storeQueue.append(.finishRange(rangeVersion))
@@ -120,7 +120,7 @@ extension Audiences {
             rounds[round].versions.lateVersionCount -= 1
             settle(rangeVersion)
         } else {
-            rangeVersions[rangeVersion].phase = .finished
+            rangeVersions[rangeVersion].enter(.finished)
             settleFinishedVersions(of: round)
         }
         advance(round, now: now)

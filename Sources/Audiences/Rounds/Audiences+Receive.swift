@@ -4,7 +4,7 @@ public import LiveActivity
 /// Records of the fan-out topic.
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room, the record is passed over, and
-    /// ``rereadRequest(_:now:)`` later asks the shell to read it again.
+    /// ``rewindRequest(_:now:)`` later asks the shell to read it again.
     ///
     /// - Parameters:
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.
@@ -168,7 +168,7 @@ extension Audiences {
         )
         let rangeVersion = rangeVersions.allocate(slot)
         if command.event == .start {
-            rangeVersions[rangeVersion].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(
+            rangeVersions[rangeVersion].dictionaryWithoutPushInput = Self.dictionaryWithoutPushInput(
                 of: rangeVersions[rangeVersion]
             )
         }

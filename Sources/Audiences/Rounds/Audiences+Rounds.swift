@@ -23,7 +23,7 @@ extension Audiences {
             rounds[round].versions.firstPassedOverOffset < .max
             || rounds[round].versions.wasClaimingAtLastPassOver
         if isRecordPassedOver {
-            stopAwaitingVersionsForPassedOverRecord(round, now: now)
+            endVersionWaitAfterPassOver(of: round, now: now)
         }
     }
 
@@ -100,7 +100,7 @@ extension Audiences {
         case .running:
             expireParkedMembers(of: round, now: now)
             expireUnsentMembers(of: round, now: now)
-            closeAllVersionsIfNewestAdmittedIsOverdue(round, now: now)
+            closeAllVersionsIfNewestAdmittedIsMissingTooLong(round, now: now)
             prefetchPages(of: round)
             freeDonePages(of: round, now: now)
             endIfNoVersionIsLeft(round)
@@ -119,7 +119,7 @@ extension Audiences {
     /// Ends the wait for the record of a newer admitted version after `newerVersionWaitMillisecondsMax`: closes all
     /// versions of the round, and ends its parked members as superseded. The record may never come: if the newer
     /// version has another number of ranges, its records are for other ranges.
-    private mutating func closeAllVersionsIfNewestAdmittedIsOverdue(_ round: RoundIndex, now: Moment) {
+    private mutating func closeAllVersionsIfNewestAdmittedIsMissingTooLong(_ round: RoundIndex, now: Moment) {
         guard awaitsNewerVersion(round),
             let missingSinceMilliseconds = rounds[round].versions.newestAdmittedMissingSinceMilliseconds,
             now.monotonicMilliseconds - missingSinceMilliseconds >= configuration.newerVersionWaitMillisecondsMax

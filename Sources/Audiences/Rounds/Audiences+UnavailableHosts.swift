@@ -47,7 +47,7 @@ extension Audiences {
         let end = readingEndPosition(of: round)
         while let next = nextMember(of: round, end: end) {
             let isMember = pages[next.page].member(next.memberIndex)?.kind == .activity
-            let progress = isMember ? MemberProgress.done(.expired) : MemberProgress.notAddressed.rawValue
+            let progress = isMember ? MemberProgress.done(.expired) : .notAddressed
             advancePast(next, progress: progress, rangeVersion(at: next.position, of: round))
         }
     }

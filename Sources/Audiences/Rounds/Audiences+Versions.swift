@@ -101,7 +101,7 @@ extension Audiences {
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
         }
-        rangeVersions[rangeVersion].phase = .underWay
+        rangeVersions[rangeVersion].enter(.underWay)
         rounds[round].checkpoints.revision += 1
     }
 

@@ -6,26 +6,43 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
 /// A range version: one version of an audience in one range, with its fan-out record. (R28)
 struct RangeVersionSlot: BitwiseCopyable {
+    /// Only ``enter(_:)`` changes a version's phase. It traps on a change that is not listed here. In the comments,
+    /// *Next* names the phases that may follow. `received` follows again when the round is claimed again. When the
+    /// version settles, is dropped with its round, or gives its record to an earlier one of the same version, the slot
+    /// is freed.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The version waits until the core has claimed its round.
+        /// The version waits until the core has claimed its round. It begins in this phase. Next: `underWay`;
+        /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer than
+        /// the newest settled one, settles at once.
         case received
-        /// The version is on its way through its members.
+        /// The version is on its way through its members. Next: `awaitingCheckpoint`; `received`.
         case underWay
         /// All members that the version had to reach have their outcomes. The version waits until a checkpoint with its
-        /// counts is recorded. Then a new owner after a crash reports the same counts.
+        /// counts is recorded. Then a new owner after a crash reports the same counts. Next: `finishing`; `received`.
         case awaitingCheckpoint
         /// The store is adding the version's counts to its command's counts, and Kafka is getting the
-        /// version's result.
+        /// version's result. Next: `finished`. A late version settles instead.
         case finishing
         /// The store has acknowledged the version's counts, and Kafka its result. The version settles after the round's
-        /// older versions, or at once if a newer version has replaced it.
+        /// older versions, or at once if a newer version has replaced it. Next: `received`.
         case finished
+
+        fileprivate func canChange(to next: Phase) -> Bool {
+            switch (self, next) {
+            case (.received, .underWay), (.received, .finishing): true
+            case (.underWay, .awaitingCheckpoint), (.underWay, .received): true
+            case (.awaitingCheckpoint, .finishing), (.awaitingCheckpoint, .received): true
+            case (.finishing, .finished): true
+            case (.finished, .received): true
+            default: false
+            }
+        }
     }
 
     var round: RoundIndex
     /// The next version in the round's list (``RoundVersions``); `.null`: this is the last one.
     var nextVersion = RangeVersionIndex.null
-    var phase = Phase.received
+    private(set) var phase = Phase.received
     /// Whether the version is late: its record came after that of a newer version, and the last owner did not have the
     /// version under way. A late version is sent to no member. Its outcome is `superseded`.
     var isLate = false
@@ -34,10 +51,10 @@ struct RangeVersionSlot: BitwiseCopyable {
     var priority: UInt8
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
-    /// Only for a start to an audience with channels: Apple's `aps` dictionary without the fields that say how the
-    /// activity gets its updates. The core adds these fields for each device. Empty: every device gets the dictionary
-    /// of the command unchanged.
-    var dictionaryWithoutAddress = HeapBytes.none
+    /// Only for a start to an audience with channels: the command's `aps` dictionary without `input-push-token` and
+    /// without the closing brace. The core completes it for a device that has a channel or a token. Empty: the start
+    /// names a channel itself, or the audience has none; each device then gets the command's dictionary unchanged.
+    var dictionaryWithoutPushInput = HeapBytes.none
     /// A second body of this version, which differs from the first by its alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
@@ -75,10 +92,16 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
+    /// Traps if the present phase does not lead to `next`.
+    mutating func enter(_ next: Phase) {
+        precondition(phase.canChange(to: next), "a version cannot enter this phase from the one it is in")
+        phase = next
+    }
+
     /// Forgets how far the version has come, and the alert that it carries, because its round is claimed again. The
     /// checkpoint that the round gets from the claim then says how far the version has come.
     mutating func forgetProgress(ownAlertSeconds: Int64) {
-        phase = .received
+        if phase != .received { enter(.received) }
         alternateBody.free()
         alternateBody = .none
         carriedAlertRange = .absent
@@ -93,11 +116,11 @@ struct RangeVersionSlot: BitwiseCopyable {
 
     var occupiedBytes: Int {
         MemoryLayout<Self>.size + record.occupiedBytes + alternateBody.count + policyName.count + activityTemplate.count
-            + dictionaryWithoutAddress.count
+            + dictionaryWithoutPushInput.count
     }
 
     func freeBytes() {
         record.freeBytes()
-        for bytes in [policyName, activityTemplate, dictionaryWithoutAddress, alternateBody] { bytes.free() }
+        for bytes in [policyName, activityTemplate, dictionaryWithoutPushInput, alternateBody] { bytes.free() }
     }
 }

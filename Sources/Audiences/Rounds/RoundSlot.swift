@@ -128,14 +128,9 @@ struct RoundSlot: BitwiseCopyable {
     mutating func prepareNewClaim(number: UInt64) {
         enter(.claiming)
         claim.beginNewClaim(number: number)
-        versions.newestSettled = Version.zero
-        versions.newestAdmitted = versions.newestSettled
-        versions.newestAdmittedMissingSinceMilliseconds = nil
+        versions.forgetNewest()
         progress.restart(at: 0)
-        checkpoints.restored.free()
-        checkpoints.restored = .none
-        checkpoints.recordedRevision = checkpoints.revision
-        checkpoints.requestedAtMilliseconds = .min
+        checkpoints.prepareNewClaim()
         isCallOutstanding = true
     }
 }

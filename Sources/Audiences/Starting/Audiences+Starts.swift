@@ -28,17 +28,17 @@ extension Audiences {
             guard isPageFresh(next.page, now: now) else { return refreshPages(of: round) }
             let rangeVersion = rangeVersion(at: next.position, of: round)
             guard let member = pages[next.page].member(next.memberIndex), member.kind == .device else {
-                advancePast(next, progress: MemberProgress.notAddressed.rawValue, rangeVersion)
+                advancePast(next, progress: .notAddressed, rangeVersion)
                 continue
             }
             if isExpired(rangeVersion, now: now) {
-                advancePast(next, progress: MemberProgress.done(.expired), rangeVersion)
+                advancePast(next, progress: .done(.expired), rangeVersion)
             } else if Self.withDeviceAndActivityIdentifiers(
                 of: member,
                 rangeVersions[rangeVersion].activityTemplate.bytes,
                 { _, _ in true }
             ) == nil {
-                advancePast(next, progress: MemberProgress.done(.failed), rangeVersion)
+                advancePast(next, progress: .done(.failed), rangeVersion)
             } else {
                 queueStart(next, rangeVersion)
             }
@@ -46,7 +46,7 @@ extension Audiences {
     }
 
     private mutating func queueStart(_ next: NextMember, _ rangeVersion: RangeVersionIndex) {
-        advancePast(next, progress: MemberProgress.inFlight.rawValue, rangeVersion)
+        advancePast(next, progress: .inFlight, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
         unacknowledgedStartCount += 1
@@ -100,7 +100,7 @@ extension Audiences {
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
             command.expirationSeconds = slot.record.ownExpirationSeconds
             if let address = Self.startedActivityAddress(of: member, slot) {
-                command.aps = slot.dictionaryWithoutAddress.bytes
+                command.aps = slot.dictionaryWithoutPushInput.bytes
                 command.address = address
             }
             command.write(to: &writer)
@@ -135,7 +135,7 @@ extension Audiences {
     ///
     /// The result is empty if the audience has no channel. It is also empty if the start names a channel
     /// itself: then its producer manages the channel.
-    static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
+    static func dictionaryWithoutPushInput(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { buffer in
@@ -151,14 +151,14 @@ extension Audiences {
     /// - Nil: the start gets the dictionary unchanged. There are three reasons: its producer names a channel in it, the
     ///   audience has no channel in the device's environment, or the body has no room for either.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
-        guard !slot.dictionaryWithoutAddress.isNone,
+        guard !slot.dictionaryWithoutPushInput.isNone,
             let channel = slot.record.instruction.channelsForStarts[member.environment]
         else {
             return nil
         }
         let bytesLeft =
             Limits.bodyBytesMax
-            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.dictionaryWithoutAddress.count)
+            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.dictionaryWithoutPushInput.count)
         let channelAddress = StartedActivityAddress.channel(channel.identifier)
         if member.supportsChannels, channelAddress.byteCount <= bytesLeft { return channelAddress }
         return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil

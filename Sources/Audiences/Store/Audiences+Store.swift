@@ -80,22 +80,27 @@ extension Audiences {
         AudienceCall(tag: ticket.tag, app: bundleIdentifiers[appIndex], audience: audience, operation: operation)
     }
 
+    private func makeCall(
+        _ ticket: AudienceTicket,
+        of command: CommandIndex,
+        _ operation: AudienceCall<UnsafeRawBufferPointer>.Operation
+    ) -> AudienceCall<UnsafeRawBufferPointer> {
+        let audience = audiences[commands[command].audience]
+        return makeCall(ticket, audience.appIndex, audience.digest, operation)
+    }
+
     private func withCall<Result>(
         _ ticket: AudienceTicket,
         now: Moment,
         _ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result {
         switch ticket {
-        case .readSamplePage(let command, _), .admit(let command), .settle(let command):
-            let audience = audiences[commands[command].audience]
-            let operation: Operation =
-                switch ticket {
-                case .readSamplePage(_, let sampleIndex):
-                    .page(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
-                case .admit: .admit(admission(of: command, now: now))
-                default: .settle(version: commands[command].version)
-                }
-            return body(makeCall(ticket, audience.appIndex, audience.digest, operation))
+        case .readSamplePage(let command, let sampleIndex):
+            let operation = Operation.page(segment: Self.sampledSegments[Int(sampleIndex)], lowerBound: 0)
+            return body(makeCall(ticket, of: command, operation))
+        case .admit(let command): return body(makeCall(ticket, of: command, .admit(admission(of: command, now: now))))
+        case .settle(let command):
+            return body(makeCall(ticket, of: command, .settle(version: commands[command].version)))
         case .claim(let round):
             let slot = rounds[round]
             let operation = Operation.claim(slot.range, claim: slot.claim.number)
@@ -166,7 +171,7 @@ extension Audiences {
 
     /// Handles a call that failed. It is repeated, unless it was refused permanently.
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
-        let ticket = ticket(tag)
+        let ticket = decodeTicket(tag)
         switch failure {
         case .noReply: storeQueue.append(ticket)
         case .serverRefusesMostCalls:
@@ -178,10 +183,10 @@ extension Audiences {
     }
 
     public mutating func storeReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
-        callReplied(ticket(tag), reply, now: now)
+        callReplied(decodeTicket(tag), reply, now: now)
     }
 
-    private func ticket(_ tag: UInt64) -> AudienceTicket {
+    private func decodeTicket(_ tag: UInt64) -> AudienceTicket {
         guard let ticket = AudienceTicket(tag: tag) else { preconditionFailure("no call of this core has this tag") }
         return ticket
     }

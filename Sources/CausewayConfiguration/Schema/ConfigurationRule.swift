@@ -39,13 +39,13 @@ extension ConfigurationRule {
     }
 
     /// A pattern for servers separated by commas: a host, or an IPv6 address in brackets, with or without a port.
-    private static let serverList = {
+    private static let serverListPattern = {
         let server = #"([^\s,:]+|[^\s,]*\]|[^\s,]+:[1-9][0-9]{0,4})"#
         return "^\(server)(,\(server))*$"
     }()
 
     /// Kafka's servers: `host:port`, separated by commas. Without a port, librdkafka uses 9092.
-    static let bootstrapServers = ConfigurationRule(pattern: serverList) { text in
+    static let bootstrapServers = ConfigurationRule(pattern: serverListPattern) { text in
         let servers = text.split(separator: ",", omittingEmptySubsequences: false)
         let isValid = servers.allSatisfy { server in
             guard !server.isEmpty, !server.contains(where: \.isWhitespace) else { return false }

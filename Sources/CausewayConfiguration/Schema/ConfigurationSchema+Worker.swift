@@ -38,7 +38,7 @@ extension ConfigurationSchema {
             \.worker.commandsPerLane,
             64...4_194_304,
             """
-            The most commands that a lane holds from receipt to acknowledged result; above this number it stops \
+            The most commands that a lane has from receipt to acknowledged result; above this number it stops \
             reading. With little memory the number is lower.
             """
         ),
@@ -89,7 +89,7 @@ extension ConfigurationSchema {
             1...600_000,
             """
             The maximum time that a lane reads ahead before it begins to admit. It also stops 2 s after it has nearly \
-            caught up, and when it holds three quarters of commandsPerLane. The same limits apply when a lane reads \
+            caught up, and when it has three quarters of commandsPerLane. The same limits apply when a lane reads \
             ahead because Redis or APNs is back after 5 s or more.
             """
         )

@@ -84,7 +84,7 @@ struct BacklogCommand: SeasonCommand {
             interruption: interruption
         )
         return try backlog.run(
-            shapesFile: files.shapesFile,
+            shapesPath: files.shapesPath,
             laneCount: lanes,
             supersededResults: supersededResults,
             hasUnlimitedReadAhead: unhurried

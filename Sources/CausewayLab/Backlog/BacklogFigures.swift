@@ -14,7 +14,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// median.
     var medianReadingMilliseconds: Int64
     /// The times of all readings, shortest first.
-    var sortedReadingMilliseconds: [Int64]
+    var readingDurationsMilliseconds: [Int64]
     /// CPU time of the lab's process, in which the client runs, during the median reading.
     var labCPUDuringMedianReadingMilliseconds: Int64
     /// CPU time of the broker during the median reading.
@@ -34,7 +34,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     private enum CodingKeys: String, CodingKey {
         case commands, activities, outcomes, pushes, phonesWithFinalScore
         case medianReadingMilliseconds = "readingMilliseconds"
-        case sortedReadingMilliseconds = "readingsMilliseconds"
+        case readingDurationsMilliseconds = "readingsMilliseconds"
         case labCPUDuringMedianReadingMilliseconds = "readingCPUMilliseconds"
         case brokerCPUDuringMedianReadingMilliseconds = "medianReadingBrokerCPUMilliseconds"
         case pushingMilliseconds, resultsMilliseconds, resultRecords, worker, brokerCPUMilliseconds
@@ -58,7 +58,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
             """
     }
 
-    private var readingsText: String { sortedReadingMilliseconds.map(seconds).joined(separator: ", ") }
+    private var readingsText: String { readingDurationsMilliseconds.map(seconds).joined(separator: ", ") }
 
     private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
 

@@ -74,7 +74,7 @@ final class BacklogRun {
         """
 
     func run(
-        shapesFile: String,
+        shapesPath: String,
         laneCount: Int,
         supersededResults: SupersededResultMode,
         hasUnlimitedReadAhead: Bool
@@ -84,7 +84,7 @@ final class BacklogRun {
             resultPartitionCount: Self.partitionCount
         )
         try deployment.startRedis()
-        try deployment.startSimulator(shapes: [shapesFile])
+        try deployment.startSimulator(shapes: [shapesPath])
         let configuration = WorkerConfigurationText.text(
             deployment: deployment,
             apps: [.init(name: "cricket", bundleIdentifier: MatchCommands.app)],
@@ -239,7 +239,7 @@ final class BacklogRun {
             pushes: try phones.readAcceptedCounts().pushCount,
             phonesWithFinalScore: try phones.compare(with: feed).matchingPhoneCount,
             medianReadingMilliseconds: medianCost.milliseconds,
-            sortedReadingMilliseconds: readCosts.map(\.milliseconds),
+            readingDurationsMilliseconds: readCosts.map(\.milliseconds),
             labCPUDuringMedianReadingMilliseconds: medianCost.cpuMilliseconds,
             brokerCPUDuringMedianReadingMilliseconds: medianCost.brokerCPUMilliseconds,
             pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtMilliseconds,

@@ -15,7 +15,7 @@ struct DemoOptions {
     /// The number of lanes of the worker; 0: one for each processor that it may use.
     var laneCount = 1
     /// The file that declares the app and its types to the simulator.
-    var shapesFile: String
+    var shapesPath: String
     /// The faults that the demo causes, in any order.
     var disturbances: [Disturbance] = []
     var policy = Policy(name: "default")
@@ -105,13 +105,13 @@ final class Demo {
     private func awaitEvidenceFiles(_ evidenceFiles: EvidenceFiles?, _ reader: ResultsReader) throws(LabError) {
         guard let evidenceFiles else { return }
         try feed.flushJournal()
-        var lines = LineCounter(path: evidenceFiles.resultsFile)
+        var lines = LineCounter(path: evidenceFiles.resultsPath)
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
             let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
             if !hasMore, try lines.countLines() >= reader.resultCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw LabError("the last of \(reader.resultCount) results did not reach \(evidenceFiles.resultsFile)")
+                throw LabError("the last of \(reader.resultCount) results did not reach \(evidenceFiles.resultsPath)")
             }
             try checkInterruptionAndProcesses()
             Self.pause()
@@ -126,11 +126,11 @@ final class Demo {
         )
         try deployment.startBroker()
         try deployment.startRedis()
-        try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidenceFiles?.pushesFile)
+        try deployment.startSimulator(shapes: [options.shapesPath], pushLog: options.evidenceFiles?.pushesPath)
         pageState?.show(pageDataSources)
         if let evidenceFiles = options.evidenceFiles {
             try evidenceFiles.writePolicy(options.policy)
-            try deployment.startResultsWriter(to: evidenceFiles.resultsFile)
+            try deployment.startResultsWriter(to: evidenceFiles.resultsPath)
         }
         let feed = feed
         let phones = SimulatedPhones(client: LoopbackHTTPClient(port: deployment.simulator.controlPort)) {

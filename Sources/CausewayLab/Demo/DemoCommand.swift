@@ -181,7 +181,7 @@ struct DemoCommand: SeasonCommand {
             seconds: seconds,
             matchCount: matches,
             laneCount: lanes,
-            shapesFile: files.shapesFile,
+            shapesPath: files.shapesPath,
             disturbances: disturbances
         )
         options.supersededResults = supersededResults

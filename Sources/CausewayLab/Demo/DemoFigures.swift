@@ -108,7 +108,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// How often a push started an activity that the phone already had.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
-    /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was used up.
+    /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was empty, or had only the
+    /// reserve for alerts and ends left.
     var demotions: Int
     /// How often the command line asked for each fault. Actions on the live page are not counted.
     var disturbances: [DisturbanceCount]

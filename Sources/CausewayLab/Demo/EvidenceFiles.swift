@@ -6,25 +6,25 @@ struct EvidenceFiles {
     let directory: String
 
     /// The commands that the producer sent.
-    var commandsFile: String { "\(directory)/commands.jsonl" }
+    var commandsPath: String { "\(directory)/commands.jsonl" }
     /// The records of the results topic.
-    var resultsFile: String { "\(directory)/results.jsonl" }
+    var resultsPath: String { "\(directory)/results.jsonl" }
     /// The pushes that arrived at APNs.
-    var pushesFile: String { "\(directory)/pushes.jsonl" }
+    var pushesPath: String { "\(directory)/pushes.jsonl" }
     /// The spacing and the budget of the worker's policy, as `writePolicy` writes them.
-    var policyFile: String { "\(directory)/policy.json" }
+    var policyPath: String { "\(directory)/policy.json" }
 
     /// Creates the directory if it does not exist, and removes the files of an earlier run, because results are
     /// appended to their file.
     init(directory: String) throws(LabError) {
         self.directory = directory
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else { throw LabError(directory, errno: errno) }
-        for file in [commandsFile, resultsFile, pushesFile, policyFile] {
+        for file in [commandsPath, resultsPath, pushesPath, policyPath] {
             guard unlink(file) == 0 || errno == ENOENT else { throw LabError(file, errno: errno) }
         }
     }
 
-    func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsFile) }
+    func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsPath) }
 
     /// Writes the policy's spacing and its budget for frequent updates. This budget applies, because the
     /// phones of a demo allow frequent updates.
@@ -38,7 +38,7 @@ struct EvidenceFiles {
                 json.member("reservedForAlerts", budget.reservedForAlerts)
             }
         }
-        try TextFile.write(String(decoding: object, as: UTF8.self) + "\n", to: policyFile)
+        try TextFile.write(String(decoding: object, as: UTF8.self) + "\n", to: policyPath)
     }
 }
 

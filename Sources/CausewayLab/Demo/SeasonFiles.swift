@@ -8,14 +8,14 @@ struct SeasonFiles {
 
     let season: Season
     /// The file that declares the app and its types to the simulator.
-    let shapesFile: String
+    let shapesPath: String
 
     /// - Parameter directory: the directory of the files; nil: search for it.
     init(directory given: String?) throws(LabError) {
         let directory = if let given { given } else { try Self.findDirectory() }
         let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
         let deliveries = try TextFile.read("\(directory)/\(Self.deliveriesFile)")
-        shapesFile = "\(directory)/shapes.json"
+        shapesPath = "\(directory)/shapes.json"
         do throws(SeasonError) {
             season = try Season(matchesFile: matches, deliveriesFile: deliveries)
         } catch {

@@ -12,6 +12,8 @@ struct FanoutProgressBar {
     private var nextUpdateAtMilliseconds: Int64 = 0
     private var isDrawn = false
 
+    /// Draws the bar, if an update is due.
+    ///
     /// - Parameter total: 0 if the total is unknown.
     mutating func show(_ awaitedEvent: String, done: Int, of total: Int, nowMilliseconds: Int64) {
         guard nowMilliseconds >= nextUpdateAtMilliseconds else { return }

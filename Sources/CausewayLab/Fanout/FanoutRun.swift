@@ -16,7 +16,7 @@ final class FanoutRun {
     private static let registrationsWrittenPerPassMax = 2_000
     /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the
     /// audiences that the registrations name.
-    private static let registrationsBeforeCheck = 1_000
+    private static let registrationCountBeforeMemberCheck = 1_000
     /// The phones' initial content is at least this many seconds older than the command. With the same timestamp, the
     /// simulator would take the command's push for a repeated one.
     private static let initialContentAgeSeconds: Int64 = 60
@@ -136,7 +136,7 @@ final class FanoutRun {
         let writeAndCheckJoined = { [self] () throws(LabError) -> Bool in
             let nowMilliseconds = Clock.wallMilliseconds
             let target = min(
-                areKeysChecked ? memberCount : min(Self.registrationsBeforeCheck, memberCount),
+                areKeysChecked ? memberCount : min(Self.registrationCountBeforeMemberCheck, memberCount),
                 settledCount + Self.unreadRegistrationsMax
             )
             let end = min(target, writtenCount + Self.registrationsWrittenPerPassMax)
@@ -174,7 +174,7 @@ final class FanoutRun {
     private func requireAudienceKeys() throws(LabError) {
         guard try deployment.audienceKeyCount() == 0 else { return }
         throw LabError(
-            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationsBeforeCheck, memberCount))) registrations that "
+            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationCountBeforeMemberCheck, memberCount))) registrations that "
                 + "name one"
         )
     }

@@ -144,8 +144,9 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Returns the changes after change number `cursor`, or nil if the simulator does not respond. `next` is the
-    /// viewer's next cursor: the number of the newest change. If the number of phones has changed, `next` is 0.
+    /// Asks the simulator for the screens that changed after change number `cursor`; nil if it does not respond. `next`
+    /// is the viewer's next cursor: the newest change, or 0 if the number of phones has changed, because the viewer then
+    /// needs all phones.
     private func readScreenChanges(
         from client: LoopbackHTTPClient,
         since cursor: Int

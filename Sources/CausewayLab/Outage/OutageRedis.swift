@@ -129,7 +129,7 @@ final class OutageRedis {
     }
 
     /// Starts a server on its port. It has no data, because it writes none to disk. A server of a cluster
-    /// still knows its slots.
+    /// still knows its hash slots.
     func start(_ index: Int) throws(LabError) {
         let server = servers[index]
         let process = try ChildProcess(

@@ -76,8 +76,8 @@ package struct TopicPlan: Sendable {
     }
 
     /// Returns one topic. Without `hours`, the topic is compacted.
-    private func makeTopic(_ role: TopicRole, _ name: String, _ partitionCount: Int, hours: Int? = nil) -> NewTopic {
-        let topicOverrides = sizeOverrides.filter { $0.role == role }
+    private func makeTopic(_ topicKey: TopicKey, _ name: String, _ partitionCount: Int, hours: Int? = nil) -> NewTopic {
+        let topicOverrides = sizeOverrides.filter { $0.topicKey == topicKey }
         let topicPartitionCount = topicOverrides.last { $0.partitionCount != nil }?.partitionCount ?? partitionCount
         let topicRetentionHours = topicOverrides.last { $0.retentionHours != nil }?.retentionHours ?? hours
         return NewTopic(

@@ -1,14 +1,6 @@
-/// A topic of Causeway. The raw value is the topic's key in `kafka.topics`.
-package enum TopicRole: String, CaseIterable, Sendable {
-    case commands, registrations, results, invalidations, deadLetters, deferred, fanout, channels
-
-    /// A compacted topic keeps the newest record of each key and has no retention.
-    var isCompacted: Bool { self == .registrations || self == .channels }
-}
-
 /// The numbers of one topic that differ from the plan's defaults. Nil keeps the default.
 package struct TopicSizeOverride: Sendable {
-    package var role: TopicRole
+    package var topicKey: TopicKey
     /// The number of partitions, 1...10,000; nil: the plan's default.
     package var partitionCount: Int?
     /// How many hours the topic keeps a record, 1...8,784. Always nil for a compacted topic.
@@ -17,14 +9,14 @@ package struct TopicSizeOverride: Sendable {
     /// Reads a text such as `commands:partitions=48,retention-hours=12`. One of the two numbers is enough.
     package init(text: String) throws(TopicSizeOverrideError) {
         let halves = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let role = TopicRole(rawValue: String(halves[0])) else {
-            let names = TopicRole.allCases.map(\.rawValue).joined(separator: ", ")
+        guard let topicKey = TopicKey(rawValue: String(halves[0])) else {
+            let names = TopicKey.allCases.map(\.rawValue).joined(separator: ", ")
             throw TopicSizeOverrideError(description: "\(halves[0]) is not a topic; the topics are \(names)")
         }
-        self.role = role
+        self.topicKey = topicKey
         guard halves.count == 2, !halves[1].isEmpty else {
             throw TopicSizeOverrideError(
-                description: "\(role.rawValue): add partitions=NUMBER or retention-hours=NUMBER"
+                description: "\(topicKey.rawValue): add partitions=NUMBER or retention-hours=NUMBER"
             )
         }
         for part in halves[1].split(separator: ",", omittingEmptySubsequences: false) {
@@ -32,17 +24,17 @@ package struct TopicSizeOverride: Sendable {
             let number = words.count == 2 ? Int(words[1]) : nil
             switch words[0] {
             case "partitions":
-                partitionCount = try Self.requireInRange(1...10_000, number, role, words[0])
-            case "retention-hours" where role.isCompacted:
+                partitionCount = try Self.requireInRange(1...10_000, number, topicKey, words[0])
+            case "retention-hours" where topicKey.isCompacted:
                 throw TopicSizeOverrideError(
                     description:
-                        "\(role.rawValue): retention-hours: the topic is compacted, and keeps the newest records"
+                        "\(topicKey.rawValue): retention-hours: the topic is compacted, and keeps the newest records"
                 )
             case "retention-hours":
-                retentionHours = try Self.requireInRange(1...8_784, number, role, words[0])
+                retentionHours = try Self.requireInRange(1...8_784, number, topicKey, words[0])
             default:
                 throw TopicSizeOverrideError(
-                    description: "\(role.rawValue): \(words[0]) is neither partitions nor retention-hours"
+                    description: "\(topicKey.rawValue): \(words[0]) is neither partitions nor retention-hours"
                 )
             }
         }
@@ -51,12 +43,12 @@ package struct TopicSizeOverride: Sendable {
     private static func requireInRange(
         _ range: ClosedRange<Int>,
         _ number: Int?,
-        _ role: TopicRole,
+        _ topicKey: TopicKey,
         _ name: String
     ) throws(TopicSizeOverrideError) -> Int {
         guard let number, range.contains(number) else {
             throw TopicSizeOverrideError(
-                description: "\(role.rawValue): \(name) must be \(range.lowerBound) to \(range.upperBound)"
+                description: "\(topicKey.rawValue): \(name) must be \(range.lowerBound) to \(range.upperBound)"
             )
         }
         return number

@@ -24,11 +24,11 @@ package enum ChannelEvent: Sendable {
 }
 
 /// Why there is no channel, or why an operation on a channel failed.
-package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
+package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// Until this time (UNIX milliseconds), the keeper throws the same refusal without another attempt. This concerns
-    /// only failed creations and failed reads of the channels topic. After any other refusal, the keeper makes a new
+    /// Until this time (UNIX milliseconds), the keeper throws the same failure without another attempt. This concerns
+    /// only failed creations and failed reads of the channels topic. After any other failure, the keeper makes a new
     /// attempt at each request.
     package var untilMilliseconds: Int64
     /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
@@ -45,8 +45,8 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
 
     init(_ error: any Error, untilMilliseconds: Int64, isTransient: Bool = true) {
         self =
-            error as? ChannelRefusal
-            ?? ChannelRefusal(text: "\(error)", untilMilliseconds: untilMilliseconds, isTransient: isTransient)
+            error as? ChannelFailure
+            ?? ChannelFailure(text: "\(error)", untilMilliseconds: untilMilliseconds, isTransient: isTransient)
     }
 }
 

@@ -7,11 +7,11 @@ extension ChannelKeeper {
         managedEnvironments.map(\.appEnvironment)
     }
 
-    private func requireManagedEnvironment(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
+    private func requireManagedEnvironment(_ appEnvironment: AppEnvironment) throws(ChannelFailure)
         -> ManagedEnvironment
     {
         guard let managedEnvironment = findManagedEnvironment(appEnvironment) else {
-            throw ChannelRefusal(
+            throw ChannelFailure(
                 text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
                 untilMilliseconds: nowMilliseconds
             )
@@ -22,14 +22,14 @@ extension ChannelKeeper {
     /// Returns an audience's entry; nil if the registry has none. First restores the registry, if it is incomplete.
     /// Throws if the entry cannot be read.
     private func restoreAndReadEntry(_ audience: String, at managedEnvironment: ManagedEnvironment)
-        throws(ChannelRefusal) -> ChannelEntry?
+        throws(ChannelFailure) -> ChannelEntry?
     {
         try restore([managedEnvironment])
         return try lookUp(audience, at: managedEnvironment).entry
     }
 
     /// Reads all entries, and reports those that cannot be read.
-    package func readRegistry(_ appEnvironment: AppEnvironment) throws(ChannelRefusal)
+    package func readRegistry(_ appEnvironment: AppEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
@@ -43,7 +43,7 @@ extension ChannelKeeper {
     package func inspect(
         _ audience: String,
         _ appEnvironment: AppEnvironment
-    ) async throws(ChannelRefusal) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
+    ) async throws(ChannelFailure) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
         do throws(ChannelError) {
@@ -51,13 +51,13 @@ extension ChannelKeeper {
             return (entry, true)
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else {
-                throw ChannelRefusal(error, untilMilliseconds: nowMilliseconds)
+                throw ChannelFailure(error, untilMilliseconds: nowMilliseconds)
             }
             return (entry, false)
         }
     }
 
-    package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
+    package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)
         -> ChannelEntry
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
@@ -72,13 +72,13 @@ extension ChannelKeeper {
     }
 
     /// Deletes an audience's channel and returns its entry. Returns nil if the audience has no channel.
-    package func delete(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelRefusal)
+    package func delete(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)
         -> ChannelEntry?
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
         guard try await delete(entry, at: managedEnvironment, isOrderedByOperator: true) else {
-            throw ChannelRefusal(
+            throw ChannelFailure(
                 text: "another process has just changed the channel of \(audience); try again",
                 untilMilliseconds: nowMilliseconds
             )
@@ -89,7 +89,7 @@ extension ChannelKeeper {
     package func reconcile(
         _ appEnvironment: AppEnvironment,
         deletesUnknownChannels: Bool
-    ) async throws(ChannelRefusal) -> Reconciliation {
+    ) async throws(ChannelFailure) -> Reconciliation {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         let reconciliation = try await reconcile(managedEnvironment, deletesUnknownChannels: deletesUnknownChannels)
         reportUnreadableEntries(of: try readRegistryAsIs(managedEnvironment), at: managedEnvironment)

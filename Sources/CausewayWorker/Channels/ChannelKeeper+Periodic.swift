@@ -7,7 +7,7 @@ extension ChannelKeeper {
     /// Writes entries and tombstones that `causeway.channels` lacks, deletes channels whose deletion is due, and
     /// compares the registry with APNs' list of channels if that is due. A lease in Redis lets only one worker do this
     /// work in each interval. If Redis loses the lease, two workers may do it.
-    func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
+    func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
         let areChannelsInUse =
             managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
@@ -34,54 +34,54 @@ extension ChannelKeeper {
         let unpublishedEntries = entries.filter {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
-        let refusals = [
+        let failures = [
             try await publishAndAnnounceEach(unpublishedEntries),
-            try await forEachUntilTransientRefusal(content.entriesWithoutTombstone.shuffled()) {
+            try await forEachUntilTransientFailure(content.entriesWithoutTombstone.shuffled()) {
                 keeper,
-                entry throws(ChannelRefusal) in
+                entry throws(ChannelFailure) in
                 try keeper.repeatTombstone(forAudienceOf: entry)
             },
-            try await forEachUntilTransientRefusal(entriesToDelete) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientFailure(entriesToDelete) { keeper, entry throws(ChannelFailure) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
         ]
         try await reconcileIfDue(managedEnvironment, content)
         _ = try readAndReportRegistry(of: managedEnvironment)
-        if let refusal = refusals.compactMap(\.self).first { throw refusal }
+        if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
     /// Publishes and announces entries. This comes before all work that needs APNs: if APNs is away, that work ends at
     /// its first request.
     ///
-    /// - Returns: the first lasting refusal; nil if there was none.
-    private func publishAndAnnounceEach(_ entries: [ChannelEntry]) async throws(ChannelRefusal) -> ChannelRefusal? {
-        try await forEachUntilTransientRefusal(entries) { keeper, entry throws(ChannelRefusal) in
+    /// - Returns: the first lasting failure; nil if there was none.
+    private func publishAndAnnounceEach(_ entries: [ChannelEntry]) async throws(ChannelFailure) -> ChannelFailure? {
+        try await forEachUntilTransientFailure(entries) { keeper, entry throws(ChannelFailure) in
             try keeper.publishAndAnnounceIfUnchanged(entry)
             // There may be thousands of entries, so let the lanes' requests run between two of them.
             await Task.yield()
         }
     }
 
-    /// Runs `body` for each item. A lasting refusal concerns one channel, so the loop continues with the
+    /// Runs `body` for each item. A lasting failure concerns one channel, so the loop continues with the
     /// other items.
     ///
-    /// - Returns: the first lasting refusal; nil if there was none.
-    /// - Throws: a transient refusal, at once. A service is probably down, and each further item would wait for its
+    /// - Returns: the first lasting failure; nil if there was none.
+    /// - Throws: a transient failure, at once. A service is probably down, and each further item would wait for its
     ///   timeout too.
-    private func forEachUntilTransientRefusal<Item: Sendable>(
+    private func forEachUntilTransientFailure<Item: Sendable>(
         _ items: [Item],
-        _ body: (isolated ChannelKeeper, Item) async throws(ChannelRefusal) -> Void
-    ) async throws(ChannelRefusal) -> ChannelRefusal? {
-        var firstRefusal: ChannelRefusal?
+        _ body: (isolated ChannelKeeper, Item) async throws(ChannelFailure) -> Void
+    ) async throws(ChannelFailure) -> ChannelFailure? {
+        var firstFailure: ChannelFailure?
         for item in items {
-            do throws(ChannelRefusal) {
+            do throws(ChannelFailure) {
                 try await body(self, item)
             } catch {
                 guard !error.isTransient else { throw error }
-                firstRefusal = firstRefusal ?? error
+                firstFailure = firstFailure ?? error
             }
         }
-        return firstRefusal
+        return firstFailure
     }
 
     /// Compares the registry with APNs' list if that is due: once a day, and soon after an attempt to create a channel
@@ -90,14 +90,14 @@ extension ChannelKeeper {
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
-    ) async throws(ChannelRefusal) {
+    ) async throws(ChannelFailure) {
         var lease = try acquireLease(for: .dailyReconciliation, managedEnvironment)
         let isDaily = lease != nil
         if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
             lease = try acquireLease(for: .intentReconciliation, managedEnvironment)
         }
         guard let lease else { return }
-        do throws(ChannelRefusal) {
+        do throws(ChannelFailure) {
             let reconciliation = try await reconcile(
                 managedEnvironment,
                 deletesUnknownChannels: false,
@@ -113,7 +113,7 @@ extension ChannelKeeper {
             }
         } catch {
             // After a transient error, end the lease, so that the next pass of the periodic work tries again.
-            // After a lasting refusal, keep the lease: the next attempt comes when the lease expires. If Redis
+            // After a lasting failure, keep the lease: the next attempt comes when the lease expires. If Redis
             // is down, the lease cannot be ended, and expires too.
             if error.isTransient { try? registry.releaseLease(lease) }
             throw error
@@ -125,7 +125,7 @@ extension ChannelKeeper {
     private func acquireLease(
         for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment
-    ) throws(ChannelRefusal) -> SharedHashes.Lease? {
+    ) throws(ChannelFailure) -> SharedHashes.Lease? {
         try convertRedisErrors { () throws(RedisError) in
             try registry.acquireLease(
                 for: work,
@@ -135,7 +135,7 @@ extension ChannelKeeper {
         }
     }
 
-    private func readAndReportRegistry(of managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+    private func readAndReportRegistry(of managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
         let content = try readCompleteRegistry(managedEnvironment)
@@ -163,13 +163,13 @@ extension ChannelKeeper {
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknownChannels: Bool,
         onlyResolvesIntents: Bool = false
-    ) async throws(ChannelRefusal) -> Reconciliation {
+    ) async throws(ChannelFailure) -> Reconciliation {
         let listedAtMilliseconds = nowMilliseconds
         let listedChannels: [String]
         do throws(ChannelError) {
             listedChannels = try await managedEnvironment.management.list()
         } catch {
-            throw makeRefusal(error)
+            throw makeFailure(error)
         }
         let content = try readCompleteRegistry(managedEnvironment)
         var intentIdentifiersUnderWay: Set<String> = []
@@ -197,13 +197,13 @@ extension ChannelKeeper {
                 channelCount: listedChannels.count
             )
         )
-        let refusal = try await carryOut(reconciliation, content: content, at: managedEnvironment)
+        let failure = try await carryOut(reconciliation, content: content, at: managedEnvironment)
         for entry in content.entries
         where !onlyResolvesIntents && entry.state == .active && entry.deleteAfterMilliseconds == nil {
             try planDeletionIfEnded(entry, at: managedEnvironment)
             await Task.yield()
         }
-        if let refusal { throw refusal }
+        if let failure { throw failure }
         // If a creation is under way or an entry's channel id cannot be read, `Reconciliation` has decided nothing
         // about the unknown channels. Do not record the time of such a comparison, so that another one follows soon.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
@@ -213,21 +213,21 @@ extension ChannelKeeper {
         return reconciliation
     }
 
-    /// - Returns: the first lasting refusal; nil if there was none.
+    /// - Returns: the first lasting failure; nil if there was none.
     func carryOut(
         _ reconciliation: Reconciliation,
         content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
-    ) async throws(ChannelRefusal) -> ChannelRefusal? {
-        let publicationRefusal = try await publishAndAnnounceEach(reconciliation.unpublishedEntries)
+    ) async throws(ChannelFailure) -> ChannelFailure? {
+        let publicationFailure = try await publishAndAnnounceEach(reconciliation.unpublishedEntries)
         let channelsToDelete = reconciliation.channelsToDelete
-        let deletionRefusal = try await forEachUntilTransientRefusal(channelsToDelete) {
+        let deletionFailure = try await forEachUntilTransientFailure(channelsToDelete) {
             keeper,
-            channel throws(ChannelRefusal) in
+            channel throws(ChannelFailure) in
             do throws(ChannelError) {
                 try await managedEnvironment.management.delete(channel)
             } catch {
-                throw keeper.makeRefusal(error)
+                throw keeper.makeFailure(error)
             }
             try keeper.convertRedisErrors { () throws(RedisError) in
                 if content.foreignChannels.contains(channel) {
@@ -245,7 +245,7 @@ extension ChannelKeeper {
         try convertRedisErrors { () throws(RedisError) in
             // If a channel without an entry could not be deleted, keep the intents. If the next comparison found no
             // intent, it would record the channel as another program's, and never delete it.
-            if deletionRefusal == nil {
+            if deletionFailure == nil {
                 try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }
             try registry.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
@@ -254,15 +254,15 @@ extension ChannelKeeper {
                 managedEnvironment.appEnvironment
             )
         }
-        let refusals = [
-            publicationRefusal,
-            deletionRefusal,
-            try await forEachUntilTransientRefusal(reconciliation.entriesToDelete) {
+        let failures = [
+            publicationFailure,
+            deletionFailure,
+            try await forEachUntilTransientFailure(reconciliation.entriesToDelete) {
                 keeper,
-                entry throws(ChannelRefusal) in
+                entry throws(ChannelFailure) in
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
-            try await forEachUntilTransientRefusal(reconciliation.lostEntries) { keeper, entry throws(ChannelRefusal) in
+            try await forEachUntilTransientFailure(reconciliation.lostEntries) { keeper, entry throws(ChannelFailure) in
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]
@@ -275,6 +275,6 @@ extension ChannelKeeper {
                 )
             )
         }
-        return refusals.compactMap(\.self).first
+        return failures.compactMap(\.self).first
     }
 }

@@ -8,7 +8,7 @@ extension ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         storedUntilWallMilliseconds: Int64
     )
-        async throws(ChannelRefusal)
+        async throws(ChannelFailure)
     {
         try await planDeletionUnlessStarted(
             of: audience,
@@ -28,7 +28,7 @@ extension ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         afterMilliseconds: Int64
     )
-        async throws(ChannelRefusal)
+        async throws(ChannelFailure)
     {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
@@ -67,7 +67,7 @@ extension ChannelKeeper {
     /// Deletes a channel whose deletion is due or has begun. Cancels a planned deletion instead if the audience has
     /// been started again.
     func deleteUnlessStarted(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
-        async throws(ChannelRefusal)
+        async throws(ChannelFailure)
     {
         let isStarted = try convertRedisErrors { () throws(RedisError) in
             guard entry.state == .active else { return false }
@@ -95,7 +95,7 @@ extension ChannelKeeper {
     /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. False: another worker has
     ///   removed it before, and may have deleted the channel at APNs. Then no start can make the channel active again.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
-    func confirmDeletion(of entry: ChannelEntry, wasAnnounced: Bool) throws(ChannelRefusal) -> ChannelEntry? {
+    func confirmDeletion(of entry: ChannelEntry, wasAnnounced: Bool) throws(ChannelFailure) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         var decidedEntry = entry
         decidedEntry.deleteAfterMilliseconds = nil
@@ -114,7 +114,7 @@ extension ChannelKeeper {
     /// Cancels the planned deletion of a channel.
     ///
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
-    func cancelDeletion(of entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+    func cancelDeletion(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         let activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
         let isChanged = try convertRedisErrors { () throws(RedisError) in
@@ -137,7 +137,7 @@ extension ChannelKeeper {
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
     /// planned the deletion, but it may have failed to, for example because it was killed.
     func planDeletionIfEnded(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
-        throws(ChannelRefusal)
+        throws(ChannelFailure)
     {
         try convertRedisErrors { () throws(RedisError) in
             // A channel that was created after the end stays: a later command or an operator has asked for it.
@@ -205,7 +205,7 @@ extension ChannelKeeper {
     ///   the channel after this end; nil: every end counts.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, previousEndMilliseconds: Int64?)
-        throws(ChannelRefusal) -> ChannelEntry?
+        throws(ChannelFailure) -> ChannelEntry?
     {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in

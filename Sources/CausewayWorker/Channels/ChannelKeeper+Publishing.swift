@@ -25,13 +25,13 @@ extension ChannelKeeper {
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
-    func publishAndAnnounce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+    func publishAndAnnounce(_ entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         if entry.isPublished != true { try publish(entry) }
         let presentEntry = try announce(entry)
         return presentEntry?.channel == entry.channel ? presentEntry : nil
     }
 
-    private func publish(_ entry: ChannelEntry) throws(ChannelRefusal) {
+    private func publish(_ entry: ChannelEntry) throws(ChannelFailure) {
         if writeOrReport(entry, forAudienceOf: entry), try notePublished(entry) { return }
         try repairTopic(after: entry, forAudienceOf: entry)
     }
@@ -42,7 +42,7 @@ extension ChannelKeeper {
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
     ///   - entry: names the app, the environment and the audience.
-    func repairTopic(after writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(ChannelRefusal) {
+    func repairTopic(after writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         var writtenEntry = writtenEntry
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
@@ -63,14 +63,14 @@ extension ChannelKeeper {
             }
             writtenEntry = lookup.entry
         }
-        throw makeChangingEntryRefusal(entry.audience, "published")
+        throw makeChangingEntryFailure(entry.audience, "published")
     }
 
     /// Writes a tombstone. First notes in the registry that the tombstone is missing. If the write fails and the
     /// audience has no entry, only this note tells the periodic work to write the tombstone again.
     ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
-    private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
+    private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) -> Bool {
         try convertRedisErrors { () throws(RedisError) in try registry.noteMissingTombstone(of: entry) }
         guard writeOrReport(nil, forAudienceOf: entry) else { return false }
         try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
@@ -79,7 +79,7 @@ extension ChannelKeeper {
 
     /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile,
     /// makes sure that the channel's record is the newest one.
-    func repeatTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelRefusal) {
+    func repeatTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
         if lookup.isKnownToBeMissing {
             guard try writeTombstone(forAudienceOf: entry) else { return }
@@ -126,7 +126,7 @@ extension ChannelKeeper {
     /// Notes in the registry that the topic now has this entry. Does nothing for an entry that is being deleted.
     ///
     /// - Returns: false if the registry no longer has exactly this entry, or if the entry is being deleted.
-    private func notePublished(_ entry: ChannelEntry) throws(ChannelRefusal) -> Bool {
+    private func notePublished(_ entry: ChannelEntry) throws(ChannelFailure) -> Bool {
         guard entry.state == .active else { return false }
         var publishedEntry = entry
         publishedEntry.isPublished = true
@@ -139,7 +139,7 @@ extension ChannelKeeper {
     /// that channel. Removes the channel from the hash if the audience's entry is gone or is being deleted.
     ///
     /// - Returns: the audience's present entry; nil if that entry is missing, cannot be read, or is being deleted.
-    private func announce(_ entry: ChannelEntry) throws(ChannelRefusal) -> ChannelEntry? {
+    private func announce(_ entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         var announcedEntry = entry
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in
@@ -157,11 +157,11 @@ extension ChannelKeeper {
             guard presentEntry.channelFieldValue != announcedEntry.channelFieldValue else { return presentEntry }
             announcedEntry = presentEntry
         }
-        throw makeChangingEntryRefusal(entry.audience, "announced")
+        throw makeChangingEntryFailure(entry.audience, "announced")
     }
 
-    func makeChangingEntryRefusal(_ audience: String, _ action: String) -> ChannelRefusal {
-        ChannelRefusal(
+    func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
+        ChannelFailure(
             text: "the entry of \(audience) in the registry of channels changes while it is \(action)",
             untilMilliseconds: nowMilliseconds,
             isTransient: false
@@ -170,7 +170,7 @@ extension ChannelKeeper {
 
     /// Publishes and announces an entry. Does nothing if another worker has changed the entry since the keeper read the
     /// whole registry. The reading may be minutes old, because the keeper may have deleted channels at APNs since then.
-    func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelRefusal) {
+    func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readPresentEntry(forAudienceOf: entry)
         }

@@ -11,7 +11,7 @@ extension ChannelKeeper {
     /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Restores the registry
     /// first (R32). Returns the audience's present channel.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
-        async throws(ChannelRefusal)
+        async throws(ChannelFailure)
         -> ChannelEntry
     {
         try restore([managedEnvironment])
@@ -65,7 +65,7 @@ extension ChannelKeeper {
                 }
             if isAdded { return entry }
         }
-        throw makeChangingEntryRefusal(newEntry.audience, "replaced")
+        throw makeChangingEntryFailure(newEntry.audience, "replaced")
     }
 }
 

@@ -29,14 +29,14 @@ package struct ChannelRequest: Sendable, Hashable {
 /// The response to a request, for one environment.
 package enum ChannelResponse: Sendable {
     case channel(ChannelEntry)
-    case refused(environment: String, ChannelRefusal)
+    case failed(environment: String, ChannelFailure)
 }
 
 extension ChannelKeeper {
     /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
     /// - Parameter respond: gets one response for each environment of a request. A request of the kind `ended` gets a
-    ///   response only if it is refused.
+    ///   response only if it fails.
     package func run(
         _ requests: AsyncStream<ChannelRequest>,
         respond: @escaping @Sendable (ChannelRequest, ChannelResponse) -> Void
@@ -70,7 +70,7 @@ extension ChannelKeeper {
         for managedEnvironment in managedEnvironments where managedEnvironment.appEnvironment.app == request.app {
             let environment = managedEnvironment.appEnvironment.environment
             if let requestedEnvironment = request.environment, requestedEnvironment != environment { continue }
-            do throws(ChannelRefusal) {
+            do throws(ChannelFailure) {
                 switch request.kind {
                 case .wanted:
                     respond(request, .channel(try await ensureChannel(of: request.audience, at: managedEnvironment)))
@@ -84,7 +84,7 @@ extension ChannelKeeper {
                     )
                 }
             } catch {
-                respond(request, .refused(environment: environment, error))
+                respond(request, .failed(environment: environment, error))
             }
         }
     }
@@ -112,7 +112,7 @@ extension ChannelKeeper {
     ///
     /// - Returns: whether all registries in use are complete now.
     private func restoreReportingErrors() -> Bool {
-        do throws(ChannelRefusal) {
+        do throws(ChannelFailure) {
             try restoreIncompleteRegistries()
             return true
         } catch {
@@ -124,7 +124,7 @@ extension ChannelKeeper {
     /// Does the periodic work for one app in one environment. Reports an error as an event, so that
     /// the work for others continues.
     private func maintainReportingErrors(_ managedEnvironment: ManagedEnvironment) async {
-        do throws(ChannelRefusal) {
+        do throws(ChannelFailure) {
             try await maintain(managedEnvironment)
         } catch {
             report(

@@ -17,7 +17,7 @@ extension ChannelKeeper {
 
     /// Returns an audience's entry. If the registry has no entry and is incomplete, restores the registry and looks
     /// again.
-    func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+    func readEntry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> ChannelEntry?
     {
         let firstLookup = try lookUp(audience, at: managedEnvironment)
@@ -26,15 +26,15 @@ extension ChannelKeeper {
         return try lookUp(audience, at: managedEnvironment).entry
     }
 
-    /// Looks up an audience's entry. Throws a refusal if the entry cannot be read: if it counted as missing, the
+    /// Looks up an audience's entry. Throws a failure if the entry cannot be read: if it counted as missing, the
     /// audience would get another channel, to which no phone is subscribed.
-    func lookUp(_ audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+    func lookUp(_ audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> ChannelRegistry.Lookup
     {
         let lookup = try convertRedisErrors { () throws(RedisError) in
             try registry.lookUp(managedEnvironment.appEnvironment, audience: audience)
         }
-        if lookup.isUnreadable { throw makeUnreadableEntryRefusal(audience, at: managedEnvironment) }
+        if lookup.isUnreadable { throw makeUnreadableEntryFailure(audience, at: managedEnvironment) }
         return lookup
     }
 
@@ -57,18 +57,18 @@ extension ChannelKeeper {
         let otherText = otherCount == 0 ? "" : " (\(otherCount) other entries cannot be read either)"
         report(
             .failed(
-                makeUnreadableEntryRefusal(entry.audience, at: managedEnvironment).text + otherText,
+                makeUnreadableEntryFailure(entry.audience, at: managedEnvironment).text + otherText,
                 app: appEnvironment.app,
                 environment: appEnvironment.environment
             )
         )
     }
 
-    private func makeUnreadableEntryRefusal(_ audience: String, at managedEnvironment: ManagedEnvironment)
-        -> ChannelRefusal
+    private func makeUnreadableEntryFailure(_ audience: String, at managedEnvironment: ManagedEnvironment)
+        -> ChannelFailure
     {
         let appEnvironment = managedEnvironment.appEnvironment
-        return ChannelRefusal(
+        return ChannelFailure(
             text:
                 "the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of "
                 + "{channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade "
@@ -82,7 +82,7 @@ extension ChannelKeeper {
 
     /// Reads everything that the registry has for an app in an environment, even if the registry is
     /// incomplete.
-    func readRegistryAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+    func readRegistryAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
         let content = try convertRedisErrors { () throws(RedisError) in
@@ -94,7 +94,7 @@ extension ChannelKeeper {
 
     /// Reads everything that the registry has for an app in an environment. Restores the registry first if it
     /// is incomplete.
-    func readCompleteRegistry(_ managedEnvironment: ManagedEnvironment) throws(ChannelRefusal)
+    func readCompleteRegistry(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {
         let content = try readRegistryAsIs(managedEnvironment)
@@ -106,7 +106,7 @@ extension ChannelKeeper {
     /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out the registries
     /// of apps without channels: the configuration gives no audience a channel, and this process has never seen the
     /// registry complete.
-    func restoreIncompleteRegistries() throws(ChannelRefusal) {
+    func restoreIncompleteRegistries() throws(ChannelFailure) {
         try restore(
             managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }
         )
@@ -118,7 +118,7 @@ extension ChannelKeeper {
     func restore(
         _ managedEnvironments: [ManagedEnvironment],
         attemptsMax: Int = ChannelKeeper.restorationAttemptsMax
-    ) throws(ChannelRefusal) {
+    ) throws(ChannelFailure) {
         var restorationTokens = try beginRestorations(of: managedEnvironments)
         for _ in 0..<attemptsMax where !restorationTokens.isEmpty {
             let publishedChannels = try readPublishedChannels()
@@ -129,7 +129,7 @@ extension ChannelKeeper {
             restorationTokens = try beginRestorations(of: managedEnvironments)
         }
         guard restorationTokens.isEmpty else {
-            throw ChannelRefusal(
+            throw ChannelFailure(
                 text: "the registry of channels changes while it is restored",
                 untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
@@ -140,7 +140,7 @@ extension ChannelKeeper {
         _ appEnvironment: AppEnvironment,
         from publishedChannels: PublishedChannels,
         token: [UInt8]
-    ) throws(ChannelRefusal) {
+    ) throws(ChannelFailure) {
         let channels = publishedChannels.filtered(appEnvironment)
         for record in channels.unreadableRecords {
             report(
@@ -162,7 +162,7 @@ extension ChannelKeeper {
     /// - Returns: the tokens of ``ChannelRegistry/beginRestoration(_:)``, one for each incomplete registry.
     private func beginRestorations(
         of managedEnvironments: [ManagedEnvironment]
-    ) throws(ChannelRefusal) -> [AppEnvironment: [UInt8]] {
+    ) throws(ChannelFailure) -> [AppEnvironment: [UInt8]] {
         var restorationTokens: [AppEnvironment: [UInt8]] = [:]
         for appEnvironment in managedEnvironments.map(\.appEnvironment) {
             restorationTokens[appEnvironment] = try convertRedisErrors { () throws(RedisError) in
@@ -174,22 +174,22 @@ extension ChannelKeeper {
         return restorationTokens
     }
 
-    /// Reads the topic. After a failure, throws the same refusal for a while, so that not every request waits for
+    /// Reads the topic. After a failure, throws the same failure for a while, so that not every request waits for
     /// Kafka's timeout.
-    private func readPublishedChannels() throws(ChannelRefusal) -> PublishedChannels {
-        if let restorationRefusal, nowMilliseconds < restorationRefusal.untilMilliseconds { throw restorationRefusal }
+    private func readPublishedChannels() throws(ChannelFailure) -> PublishedChannels {
+        if let restorationFailure, nowMilliseconds < restorationFailure.untilMilliseconds { throw restorationFailure }
         do throws(KafkaError) {
             var channels = try topic.readChannels()
             for index in channels.entries.indices { channels.entries[index].isPublished = true }
             return channels
         } catch {
-            let refusal = ChannelRefusal(
+            let failure = ChannelFailure(
                 text:
                     "the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
                 untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
-            restorationRefusal = refusal
-            throw refusal
+            restorationFailure = failure
+            throw failure
         }
     }
 }

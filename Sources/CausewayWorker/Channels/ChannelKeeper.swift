@@ -43,9 +43,9 @@ package actor ChannelKeeper {
     /// While another process creates an audience's channel: the time between two checks whether it has finished.
     static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper refuses to create a channel after a transient error. During this time, the next commands to
-    /// the audience cause no request to APNs. `lastingRefusalMilliseconds` applies after any other error.
-    static let transientRefusalMilliseconds: Int64 = 60_000
-    private static let lastingRefusalMilliseconds: Int64 = 600_000
+    /// the audience cause no request to APNs. `lastingFailureMilliseconds` applies after any other error.
+    static let transientFailureMilliseconds: Int64 = 60_000
+    private static let lastingFailureMilliseconds: Int64 = 600_000
 
     private let executor = BlockingExecutor(label: "channel keeper")
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -60,20 +60,20 @@ package actor ChannelKeeper {
     /// The apps and environments whose registry this process has seen complete. If such a registry becomes
     /// incomplete, Redis has lost it.
     var registriesSeenComplete: Set<AppEnvironment> = []
-    /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this refusal, no
+    /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this failure, no
     /// restoration reads the topic.
-    var restorationRefusal: ChannelRefusal?
+    var restorationFailure: ChannelFailure?
     /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the topic
     /// fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
-    /// The refusals of channels that could not be created, at most `refusalsMax` (R4). Until a refusal expires, each
+    /// Why channels could not be created, at most `failuresMax` failures (R4). Until a failure expires, each
     /// further attempt to create the channel throws it.
-    private var refusals: [RefusalKey: ChannelRefusal] = [:]
-    private static let refusalsMax = 4_096
+    private var failures: [FailureKey: ChannelFailure] = [:]
+    private static let failuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
     let requestQueues = ChannelRequestQueues()
 
-    private struct RefusalKey: Hashable {
+    private struct FailureKey: Hashable {
         var appEnvironment: AppEnvironment
         var audience: String
     }
@@ -118,7 +118,7 @@ package actor ChannelKeeper {
         replacing lostChannel: String? = nil,
         storage: ChannelEntry.Storage? = nil,
         previousEndMilliseconds: Int64? = nil
-    ) async throws(ChannelRefusal) -> ChannelEntry {
+    ) async throws(ChannelFailure) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
             if let entry = try readEntry(of: audience, at: managedEnvironment), !entry.mustBeReplaced(lostChannel) {
@@ -133,12 +133,12 @@ package actor ChannelKeeper {
                 // Here the entry was deleted, or another worker has changed it. If the audience still has an entry,
                 // `createIfMissing` creates no channel, and the next pass of the loop reads that entry.
             }
-            if let refusal = refusals[
-                RefusalKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
+            if let failure = failures[
+                FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
             ],
-                nowMilliseconds < refusal.untilMilliseconds
+                nowMilliseconds < failure.untilMilliseconds
             {
-                throw refusal
+                throw failure
             }
             let lease = try convertRedisErrors { () throws(RedisError) in
                 try registry.acquireCreationLease(
@@ -160,7 +160,7 @@ package actor ChannelKeeper {
                 if let entry { return entry }
             }
             guard nowMilliseconds < deadlineMilliseconds else {
-                throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
+                throw ChannelFailure(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
             }
             // No event tells this process about a channel that another process creates, so poll Redis.
             try? await Task.sleep(for: Self.creationPollInterval)
@@ -178,7 +178,7 @@ package actor ChannelKeeper {
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
         previousEndMilliseconds: Int64?
-    ) async throws(ChannelRefusal) -> ChannelEntry? {
+    ) async throws(ChannelFailure) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
         if let lostEntry = lookup.entry { report(.lost(lostEntry)) }
@@ -202,7 +202,7 @@ package actor ChannelKeeper {
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
         previousEndMilliseconds: Int64?
-    ) async throws(ChannelRefusal) -> ChannelEntry? {
+    ) async throws(ChannelFailure) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
             identifier: "\(nowMilliseconds)-\(UInt64.random(in: .min ... .max))",
@@ -242,24 +242,24 @@ package actor ChannelKeeper {
             report(.created(entry))
             return try publishAndAnnounce(entry)
         } catch {
-            let refusal = makeRefusal(error)
+            let failure = makeFailure(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if hasIntent, !mayExistAtAPNs { try? registry.remove([intent], appEnvironment) }
-            refusals = refusals.filter { nowMilliseconds < $0.value.untilMilliseconds }
-            if refusals.count < Self.refusalsMax {
-                refusals[RefusalKey(appEnvironment: appEnvironment, audience: audience)] = refusal
+            failures = failures.filter { nowMilliseconds < $0.value.untilMilliseconds }
+            if failures.count < Self.failuresMax {
+                failures[FailureKey(appEnvironment: appEnvironment, audience: audience)] = failure
             }
             report(
                 .refused(
                     audience: audience,
                     app: appEnvironment.app,
                     environment: appEnvironment.environment,
-                    refusal.text
+                    failure.text
                 )
             )
-            throw refusal
+            throw failure
         }
     }
 
@@ -283,7 +283,7 @@ package actor ChannelKeeper {
     /// id cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next comparison
     /// removes the wrong record.
     private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
-        throws(ChannelRefusal)
+        throws(ChannelFailure)
     {
         let content = try readCompleteRegistry(managedEnvironment)
         guard content.intents.isEmpty, content.unreadableIntents.isEmpty else { return }
@@ -309,7 +309,7 @@ package actor ChannelKeeper {
         _ previousEntry: ChannelEntry,
         at managedEnvironment: ManagedEnvironment,
         isOrderedByOperator: Bool = false
-    ) async throws(ChannelRefusal) -> Bool {
+    ) async throws(ChannelFailure) -> Bool {
         var entry = previousEntry
         entry.state = .deleting
         if isOrderedByOperator { entry.deleteAfterMilliseconds = nil }
@@ -337,22 +337,22 @@ package actor ChannelKeeper {
             }
             return true
         } catch {
-            throw makeRefusal(error)
+            throw makeFailure(error)
         }
     }
 
-    func convertRedisErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelRefusal) -> Value {
+    func convertRedisErrors<Value>(_ body: () throws(RedisError) -> Value) throws(ChannelFailure) -> Value {
         do throws(RedisError) {
             return try body()
         } catch {
-            throw makeRefusal(error)
+            throw makeFailure(error)
         }
     }
 
-    func makeRefusal(_ error: any Error) -> ChannelRefusal {
+    func makeFailure(_ error: any Error) -> ChannelFailure {
         let isTransient =
             (error as? ChannelError)?.isTransient ?? !((error as? KafkaError)?.concernsOneRecord ?? false)
-        let milliseconds = isTransient ? Self.transientRefusalMilliseconds : Self.lastingRefusalMilliseconds
-        return ChannelRefusal(error, untilMilliseconds: nowMilliseconds + milliseconds, isTransient: isTransient)
+        let milliseconds = isTransient ? Self.transientFailureMilliseconds : Self.lastingFailureMilliseconds
+        return ChannelFailure(error, untilMilliseconds: nowMilliseconds + milliseconds, isTransient: isTransient)
     }
 }

@@ -24,10 +24,10 @@ struct AssignmentTable {
         /// With `read_committed`, transaction markers or an open transaction may follow the last record. So the high
         /// watermark cannot tell that no record is left.
         var reachedEndOffset: Int64 = -1
-        /// How often the lane has asked to read records again. Each inbox entry has the count at which its record was
-        /// dealt. The lane drops an entry with a lower count than its own, because the entry's record will be read
+        /// How many rewinds of the partition the lane has requested. Each inbox entry has the count at which its record
+        /// was dealt. The lane drops an entry with a lower count than its own, because the entry's record will be read
         /// again.
-        var rereadRequestCount: UInt16 = 0
+        var rewindRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
     }
@@ -127,11 +127,11 @@ struct AssignmentTable {
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
-    /// Notes that the lane has dropped records and asks to read them again. Returns false if the report belongs to an
-    /// assignment that has ended.
-    mutating func noteRereadRequest(_ report: LaneReport) -> Bool {
+    /// Notes the lane's request for a rewind. The lane drops the records that were dealt before it. Returns false if the
+    /// report belongs to an assignment that has ended.
+    mutating func noteRewindRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
-        updateEntry(report.topic, report.partition) { $0?.rereadRequestCount &+= 1 }
+        updateEntry(report.topic, report.partition) { $0?.rewindRequestCount &+= 1 }
         return true
     }
 
@@ -169,7 +169,7 @@ struct AssignmentTable {
 
     /// - Parameter offset: the end of the log: the position of the next record or transaction marker. Offsets
     ///   outside ``validOffsets`` are ignored.
-    mutating func noteReachedEnd(of partition: TopicPartition, offset: Int64) {
+    mutating func noteLogEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.validOffsets.contains(offset) else { return }
         updateEntry(partition.topic.index, partition.partition) { entry in
             entry?.reachedEndOffset = offset

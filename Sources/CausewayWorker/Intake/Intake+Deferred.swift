@@ -28,17 +28,17 @@ extension Intake {
             return message
         }
         pausedPartitions.add(partition, untilMilliseconds: dueMilliseconds)
-        consumer.pause(partition, rereadingFrom: message.offset)
+        consumer.pause(partition, rewindingTo: message.offset)
         return nil
     }
 
-    /// Pauses a partition of the fan-out topic whose lane had no room for a record. After the pause that the lane
-    /// asks for, the partition is read again from this record.
-    func pauseForReread(_ rereadRequest: FanoutRereading, _ report: LaneReport) {
-        guard assignments.noteRereadRequest(report) else { return }
+    /// Pauses and rewinds a partition of the fan-out topic whose lane had no room for a record. After the pause that
+    /// the lane asks for, the partition is read again from the offset that the lane names.
+    func pauseForRewind(_ rewindRequest: FanoutRewind, _ report: LaneReport) {
+        guard assignments.noteRewindRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
-        pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rereadRequest.pauseMilliseconds)
-        consumer.pause(partition, rereadingFrom: rereadRequest.offset)
+        pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rewindRequest.pauseMilliseconds)
+        consumer.pause(partition, rewindingTo: rewindRequest.offset)
     }
 
     /// Resumes the partitions whose pause is over. If an APNs pool of a lane works again, also resumes all of this

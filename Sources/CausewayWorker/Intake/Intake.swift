@@ -10,10 +10,6 @@ import Reactor
 /// It polls records one by one and deals them to the lanes by partition. It stores the offsets that the lanes
 /// report as settled. Four times a second by default, it commits them, with the settled offsets above them as
 /// metadata. If a lane takes no records, the thread pauses that lane's partitions and keeps polling for the others.
-///
-/// - *Running*. Next: *draining*, by `stop` (which then drains all partitions) or by `fail`.
-/// - *Draining*: no new work begins. Next: *closed*, by `close`.
-/// - *Closed*: `close` commits the offsets and leaves the group.
 final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, ConsumerHandler, LoggingThread {
     /// Indices of the topics in the consumer's list.
     static let commandsTopicIndex: Int32 = 0
@@ -35,7 +31,14 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// far it is behind, and whether it must read ahead (R21).
     static let watermarkIntervalMilliseconds: Int64 = 100
 
-    enum Phase { case running, draining, closed }
+    enum Phase {
+        /// Next: `draining`, by `stop` or `fail`.
+        case running
+        /// No new work begins. After `stop`, the thread drains all partitions. Next: `closed`, by `close`.
+        case draining
+        /// `close` commits the offsets and leaves the group. No phase follows.
+        case closed
+    }
 
     private enum TimerTag {
         static let poll: UInt64 = 0
@@ -240,7 +243,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         let entry = InboxEntry(
             messageAddress: UInt(bitPattern: message.releaseOwnership()),
             assignmentNumber: assignment.assignmentNumber,
-            rereadRequestCount: assignment.rereadRequestCount,
+            rewindRequestCount: assignment.rewindRequestCount,
             topic: topic,
             partition: partition,
             bytes: UInt32(clamping: recordBytes)
@@ -280,7 +283,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// Notes that reading has reached the end of a partition's log. Even if the high watermark is higher, no
     /// record can be read now: only transaction markers or an open transaction may follow.
     private func noteLogEnd(of partition: TopicPartition, offset: Int64) {
-        assignments.noteReachedEnd(of: partition, offset: offset)
+        assignments.noteLogEnd(of: partition, offset: offset)
         if partition.topic.index == Self.commandsTopicIndex { reportHighWatermark(partition) }
     }
 
@@ -348,7 +351,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.take()
-                if let rereadRequest = report.rereadRequest { pauseForReread(rereadRequest, report) }
+                if let rewindRequest = report.rewindRequest { pauseForRewind(rewindRequest, report) }
                 guard assignments.apply(report, committableOffset: progress?.committableOffset), let progress else {
                     continue
                 }

@@ -95,7 +95,8 @@ enum DeferredHeaders {
             let supersededCount = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
             let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
             let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
-            let priorityWithoutAlert = nextNumber(UInt8.self), [0, 5, 10].contains(priorityWithoutAlert),
+            let priorityWithoutAlert = nextNumber(UInt8.self),
+            priorityWithoutAlert == 0 || PushPriority.isValid(priorityWithoutAlert),
             let isAlertExpired = nextNumber(UInt8.self), let serviceFaultCount = nextNumber(UInt8.self),
             let pauseEndWallMilliseconds = nextNumber(Int64.self),
             [recordTimestampMilliseconds, receivedAtMilliseconds, registeredAtMilliseconds, pauseEndWallMilliseconds]

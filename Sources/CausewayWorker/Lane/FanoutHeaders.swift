@@ -139,7 +139,7 @@ enum FanoutHeaders {
             let timestamp = nextNumber(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
             let priority = nextNumber(UInt8.self), let frequentUpdatesPriority = nextNumber(UInt8.self),
             let isDemoted = nextFlag(),
-            [priority, frequentUpdatesPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
+            [priority, frequentUpdatesPriority].allSatisfy(PushPriority.isValid),
             let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0,
             validOffsets.contains(offset),
             let recordTimestampMilliseconds = nextNumber(Int64.self),

@@ -23,7 +23,7 @@ extension Lane {
 
     /// Returns the trace context for a record's headers. For the result of a range, also returns the trace to
     /// export.
-    func makeTrace(
+    func makeCarriedAndFinishedTraces(
         of outgoingRecord: OutgoingAudienceRecord,
         _ record: ComposedRecord
     ) -> (carried: RecordTrace?, finished: FinishedTrace?) {

@@ -61,10 +61,10 @@ extension Lane {
         while let member = audiences.takeMemberWithEndedChange() { delivery.audiencesNotified(member, now: now) }
     }
 
-    /// Takes back the commands to audiences that still wait for their admission, if their partition is being revoked.
-    /// The next owner of the partition handles these commands.
-    func withdrawAudienceCommands() {
-        audiences.withdrawWaitingCommands { delivery.isRevocationUnderWay($0) }
+    /// Drops the commands to audiences that still wait for their admission, if their partition is being revoked. The
+    /// next owner of the partition reads these commands again.
+    func dropWaitingAudienceCommands() {
+        audiences.dropWaitingCommands { delivery.isRevocationUnderWay($0) }
     }
 }
 
@@ -208,7 +208,7 @@ extension Lane {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)
-        let (trace, finishedTrace) = makeTrace(of: outgoingRecord, record)
+        let (trace, finishedTrace) = makeCarriedAndFinishedTraces(of: outgoingRecord, record)
         trace?.append(to: &headers)
         let produceOutcome = setup.producer.produce(
             topic: topic(of: outgoingRecord.kind),

@@ -3,19 +3,19 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The channel keeper's response to the lanes: an audience's channel, or no channel if the keeper refused the request.
+/// The channel keeper's response to the lanes: an audience's channel, or no channel if the request failed.
 struct LaneChannelResponse: Sendable {
     var appIndex: UInt16
     var audience: AudienceDigest
     var environment: APNsEnvironment
-    /// The channel; nil if the keeper refused to create or replace it.
+    /// The channel; nil if the keeper could not create or replace it.
     var channel: AudienceChannel?
 }
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait; more are dropped. Nothing waits forever for a dropped response. A
-    /// command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
+    /// The maximum number of responses that wait; more are discarded. Nothing waits forever for a discarded response.
+    /// A command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
     /// tries the channel again, and requests another channel if APNs still lacks it.
     private static let responsesMax = 1_024
 

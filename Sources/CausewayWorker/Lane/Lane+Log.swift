@@ -48,7 +48,7 @@ extension Lane {
         case .resolveFailed(let host, let detail):
             writeLog(.apnsUnresolved, pool, ["host": "\(host)", "detail": "\(detail)"])
         case .connectionLimitReached(let host):
-            writeLog(.apnsRoomAwaited, pool, ["host": "\(host)"])
+            writeLog(.apnsConnectionLimit, pool, ["host": "\(host)"])
         case .breakerOpened(let cause):
             writeLog(.apnsBreakerOpen, pool, ["cause": "\(cause)"])
         case .breakerClosed:

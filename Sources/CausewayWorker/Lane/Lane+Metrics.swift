@@ -16,8 +16,8 @@ extension Lane {
     /// Counts an outgoing record that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ outgoingRecord: OutgoingRecord) {
         let view = delivery.view(outgoingRecord.record)
-        // A record that names no configured app counts at the index after the last app.
-        let appIndex = min(view.appIndex, setup.bundleIdentifiers.count)
+        // A record without a configured app counts at the index after the last app.
+        let appIndex = view.configuredAppIndex ?? setup.bundleIdentifiers.count
         switch outgoingRecord.kind {
         case .result:
             metrics.add(.outcomes, appIndex, Int(view.outcome.rawValue))
@@ -60,15 +60,16 @@ extension Lane {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
-    /// Counts a push of priority 10, or a demoted push: its activity's empty budget changed the priority from 10 to 5.
-    /// Redis draws from the budget once for each version, so only the first attempt counts.
+    /// Counts a push of priority 10, or a demoted push: Redis changed the priority from 10 to 5, because the activity's
+    /// budget was empty, or had only the reserve for alerts and ends left. Redis draws from the budget once for each
+    /// version, so only the first attempt counts.
     func countBudgetDrawOrDemotion(_ record: RecordIndex) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
         let policyIndex = setup.metricRegistry.labels.policyIndex(view.policyIndex)
         if view.isDemoted {
             metrics.add(.budgetDemotions, view.appIndex, policyIndex)
-        } else if view.priority == 10 {
+        } else if view.priority == PushPriority.high {
             metrics.add(.budgetDraws, view.appIndex, policyIndex)
         }
     }

@@ -29,13 +29,13 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that were dealt before
-    /// this request carry an older `rereadRequestCount`, so the lane drops them.
-    func requestRereadings() {
+    /// Asks the Kafka thread to rewind partitions of the fan-out topic. Records that were dealt before this request
+    /// carry an older `rewindRequestCount`, so the lane drops them.
+    func requestRewinds() {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {
             let entry = partitions[entryIndex]
-            guard let rereadRequest = audiences.rereadRequest(entry.indexInCore, now: now) else { continue }
+            guard let rewindRequest = audiences.rewindRequest(entry.indexInCore, now: now) else { continue }
             let isPushed = mailbox.laneReports.push(
                 LaneReport(
                     topic: entry.topic,
@@ -43,12 +43,12 @@ extension Lane {
                     assignmentNumber: entry.assignmentNumber,
                     progress: nil,
                     isDrained: false,
-                    rereadRequest: rereadRequest
+                    rewindRequest: rewindRequest
                 )
             )
             guard isPushed else { break }
-            audiences.rereadingBegan(entry.indexInCore, from: rereadRequest.offset, now: now)
-            partitions[entryIndex].rereadRequestCount &+= 1
+            audiences.rewindBegan(entry.indexInCore, from: rewindRequest.offset, now: now)
+            partitions[entryIndex].rewindRequestCount &+= 1
             hasReported = true
         }
         if hasReported { kafkaWakeup.signal() }

@@ -55,7 +55,7 @@ extension Lane {
     private func produceResult(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         let topic = setup.delivery.name(of: view.topic)
-        let app = view.appIndex < setup.bundleIdentifiers.count ? setup.bundleIdentifiers[view.appIndex] : nil
+        let app = view.configuredAppIndex.map { setup.bundleIdentifiers[$0] }
         writer.reset()
         return topic.withUnsafeBytes { topic in
             var result = Self.makeResultRecord(of: view, topic: topic)

@@ -85,7 +85,7 @@ extension Lane {
         let indexInCore = partitions[entryIndex].indexInCore
         guard !partitions[entryIndex].isFanout else { return audiences.beginRevoking(indexInCore, now: now) }
         delivery.beginRevoking(indexInCore, now: now)
-        withdrawAudienceCommands()
+        dropWaitingAudienceCommands()
     }
 
     func release(_ order: LaneOrder) {

@@ -13,10 +13,10 @@ import Reactor
 ///
 /// Everything runs on the lane's own event loop. Each iteration passes the events that have arrived to the cores:
 /// orders, records, delivery reports, replies of Redis, responses of APNs. At the end of the iteration it carries
-/// out the cores' actions, so that all writes of an iteration leave together.
+/// out the cores' actions, so that all writes of an iteration are sent together.
 final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingThread {
     /// The least time between two iterations of a busy lane. Events that arrive meanwhile are handled in one iteration,
-    /// so their writes leave together.
+    /// so their writes are sent together.
     ///
     /// This saves most system calls: without a least time here and in the Kafka thread, the demo's season costs 20 s of
     /// CPU instead of 8.7 s. The time delays a push by a few milliseconds, which is little beside APNs' tens of
@@ -38,6 +38,11 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
     /// of one memory access.
     static let deliveryReportPrefetchDistance = 6
+    /// How far ahead in the inbox a record's message is prefetched; 0: the next record.
+    private static let messagePrefetchDistance = 2
+    /// How far ahead in the inbox a record's value is prefetched. Its message was prefetched two records earlier,
+    /// because the value's address is in the message.
+    private static let valuePrefetchDistance = 0
     /// How often the lane tells the Kafka thread which offsets it may commit. The Kafka thread commits four times a
     /// second by default.
     static let offsetReportIntervalMilliseconds: Int64 = 100
@@ -144,7 +149,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     func timerFired(tag: UInt64) {
         if tag == TimerTag.offsetReport {
             reportOffsets()
-            requestRereadings()
+            requestRewinds()
             _ = loop.schedule(
                 afterMilliseconds: Self.offsetReportIntervalMilliseconds,
                 handler: self,
@@ -290,17 +295,21 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
     /// in this processor's cache.
     private func prefetchRecords() {
-        if let entry = mailbox.inbox.peek(at: 2), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
+        if let entry = mailbox.inbox.peek(at: Self.messagePrefetchDistance),
+            let pointer = Message.Pointer(bitPattern: entry.messageAddress)
+        {
             Message.prefetch(pointer)
         }
-        if let entry = mailbox.inbox.peek(at: 0), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
+        if let entry = mailbox.inbox.peek(at: Self.valuePrefetchDistance),
+            let pointer = Message.Pointer(bitPattern: entry.messageAddress)
+        {
             Message.prefetchValue(of: pointer)
         }
     }
 
-    /// Gives one record to its core. Drops a record of a partition that the lane no longer has. Returns whether the
-    /// entry was taken. If its core has no room for a record of this partition yet, the entry keeps its message, and
-    /// the caller tries again later.
+    /// Gives one record to its core. Drops a record whose assignment has ended, or that a requested rewind reads again.
+    /// Returns whether the entry was taken; true also if its record was dropped. If the core has no room for a record
+    /// of this partition yet, the entry keeps its message, and the caller tries again later.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)

@@ -16,21 +16,21 @@ struct InboxEntry: BitwiseCopyable {
     var bytes: UInt32
     /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
-    /// How often the lane had asked to read the partition's records again when this record was dealt. The lane drops
-    /// records with a lower count, because they are read again.
-    var rereadRequestCount: UInt16
+    /// How many rewinds of the partition the lane had requested when this record was dealt. The lane drops records with
+    /// a lower count, because they are read again.
+    var rewindRequestCount: UInt16
 
     init(
         messageAddress: UInt,
         assignmentNumber: UInt32,
-        rereadRequestCount: UInt16,
+        rewindRequestCount: UInt16,
         topic: Int32,
         partition: Int32,
         bytes: UInt32
     ) {
         self.messageAddress = messageAddress
         self.assignmentNumber = assignmentNumber
-        self.rereadRequestCount = rereadRequestCount
+        self.rewindRequestCount = rewindRequestCount
         topicIndex = Int16(truncatingIfNeeded: topic)
         self.partition = partition
         self.bytes = bytes
@@ -83,12 +83,12 @@ struct LaneReport: BitwiseCopyable {
     var partition: Int32
     var assignmentNumber: UInt32
     /// The offset and the metadata to commit; nil if no record was received yet, and in a report with a
-    /// `rereadRequest`. The thread that pops the report takes ownership.
+    /// `rewindRequest`. The thread that pops the report takes ownership.
     var progress: Unmanaged<RingBox<PartitionProgress>>?
     /// Whether no record of the partition is under way: the lane has settled each, or dropped it for the next owner.
     var isDrained: Bool
-    /// The lane's request to read dropped records of the partition again.
-    var rereadRequest: FanoutRereading?
+    /// The lane's request to rewind the partition; nil if there is none.
+    var rewindRequest: FanoutRewind?
 }
 
 /// A heap value that passes through a ring by reference. A ring itself takes only trivial values. Used rarely, and

@@ -22,13 +22,12 @@ struct LanePartitions {
         var assumedBehindUntilMilliseconds: Int64
         var isBeingRevoked = false
         var isReportedDrained = false
-        /// How often the lane has asked to read records again.
-        var rereadRequestCount: UInt16 = 0
+        /// How many rewinds of the partition the lane has requested.
+        var rewindRequestCount: UInt16 = 0
 
-        /// Whether the record belongs to this assignment, and was dealt after the lane's last request to read
-        /// records again.
+        /// Whether the record belongs to this assignment, and was dealt after the lane's last request for a rewind.
         func expects(_ entry: InboxEntry) -> Bool {
-            assignmentNumber == entry.assignmentNumber && rereadRequestCount == entry.rereadRequestCount
+            assignmentNumber == entry.assignmentNumber && rewindRequestCount == entry.rewindRequestCount
         }
 
         var isFanout: Bool { topic == Intake.fanoutTopicIndex }

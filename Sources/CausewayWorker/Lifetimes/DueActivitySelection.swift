@@ -20,7 +20,7 @@ struct DueActivitySelection: Equatable {
     ///   - dueEntriesPerReadMax: the maximum number of entries that one read returns.
     ///   - claimsMax: the maximum number of names to claim.
     ///   - apps: the bundle ids of the worker's apps.
-    ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that are overdue for this
+    ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that have been due for this
     ///     long. They are too old to be ended, and the claim removes them from the timetable.
     init(
         _ batch: SharedHashes.DueEntries,

@@ -87,8 +87,8 @@ struct KeyFileWatcher {
     /// Publishes the apps with at least one rejected key. An app may have two keys, one for each environment.
     private func publishRejectedKeys() {
         let apps = watchedKeys.reduce(into: Set<Int>()) { if $1.isRejected { $0.formUnion($1.appIndices) } }
-        guard apps != metricRegistry.condition.current.appsWithRejectedKey else { return }
-        metricRegistry.condition.change { $0.appsWithRejectedKey = apps }
+        guard apps != metricRegistry.condition.current.appIndicesWithRejectedKey else { return }
+        metricRegistry.condition.change { $0.appIndicesWithRejectedKey = apps }
     }
 
     private func offer(_ key: SigningKey, to watchedKey: inout WatchedKey) {
@@ -141,7 +141,7 @@ struct KeyFileWatcher {
 
     private func reportLoadedKey(_ watchedKey: inout WatchedKey) {
         // APNs accepts the key, but its files may have become unusable since the key was read. A restarted worker could
-        // not read the key from them, so the apps stay in `appsWithRejectedKey`.
+        // not read the key from them, so the apps stay in `appIndicesWithRejectedKey`.
         watchedKey.isRejected = watchedKey.areFilesUnusable
         log(.keyLoaded, ["file": "\(watchedKey.key.file)", "keyId": "\(watchedKey.source.keyStatus.keyIdentifier)"])
     }

@@ -19,7 +19,7 @@ actor StoreWatch {
     static let assignmentCheckInterval = Duration.milliseconds(100)
     /// A usual poll renews only one copy of a mark on each primary. One in this many polls renews all copies.
     ///
-    /// In a cluster, a mark has 128 copies in different hash slots. If a slot moves to another primary, its copy moves
+    /// In a cluster, a mark has 128 copies in different hash slots. If a hash slot moves to another primary, its copy moves
     /// too, so that the other primary does not count as emptied.
     private static let pollsPerRenewal = 30
 
@@ -130,9 +130,10 @@ actor StoreWatch {
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
-        // An assignment whose first mark could not be written counts as not checked. Otherwise the next poll would find
-        // no mark, and would take the mark for lost.
+        // If Redis did not take a mark of a new rereading, forget the request: the next poll decides again.
         for number in failedAssignmentNumbers { requestedRereadingIdentifiers[number] = nil }
+        // If Redis did not take a first mark, the assignment counts as not checked. Otherwise the next poll would find
+        // no mark, and would take the mark for lost.
         assignmentNumbersWithCheckedMarks.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
         )

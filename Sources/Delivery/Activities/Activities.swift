@@ -41,21 +41,14 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always)
     func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
-    /// The exact test of the delay: whether a command waits, and `earliestBeginAtMilliseconds` has passed. The command
-    /// may still have to wait because of a deferral (`mustNextCommandWait`).
-    @inline(__always) func hasUndelayedCommand(now: Moment) -> Bool {
-        !waitingList.isEmpty && !isNextCommandDelayed(now: now)
-    }
-
-    /// The quick test before the two exact tests: whether the activity may have to wait, because of a delay or a
-    /// deferral. It is nearly always false. Only if it is true do the exact tests run: `hasUndelayedCommand` for the
-    /// delay of the next command, and `mustNextCommandWait` for deferrals.
+    /// A quick test, which is nearly always false: whether the next command may have to wait, because of its delay or
+    /// of a deferral. Only if it is true do the exact tests run (`isNextCommandDelayed`, `mustWaitForDeferral`).
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || hasOrHadDeferralWait }
+    func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveToWaitForDeferral }
 
-    /// The part of the quick test that concerns deferrals: whether `deferralWait` or `startWait` is ongoing, or was
-    /// ongoing until its time passed. It reads no clock, so it may be true although the wait is over.
-    @inline(__always) var hasOrHadDeferralWait: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
+    /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed. It reads no clock, so it
+    /// may be true although the wait is over.
+    @inline(__always) var mayHaveToWaitForDeferral: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
@@ -182,10 +175,10 @@ struct Activities: ~Copyable {
 
     /// Makes a command the current one of an idle activity, and enters the first phase of the work on it. The caller
     /// has already taken a credit for the command, so the phase must be one with a credit
-    /// (`ActivityPhase.holdsCredit`).
+    /// (`ActivityPhase.hasCredit`).
     @inline(__always)
     mutating func beginCommand(_ record: RecordIndex, of activity: ActivityIndex, in phase: ActivityPhase) {
-        precondition(slots[activity].phase == .idle && phase.holdsCredit)
+        precondition(slots[activity].phase == .idle && phase.hasCredit)
         enter(phase, activity)
         slots[activity].currentCommand = record
     }

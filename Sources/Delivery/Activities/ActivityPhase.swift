@@ -99,7 +99,7 @@ enum ActivityPhase: UInt8 {
     @inline(__always) var isAwaitingRetry: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
 
     /// Whether the activity has one of its pool's credits, for its current command.
-    @inline(__always) var holdsCredit: Bool { isOne(of: Self.creditMask) }
+    @inline(__always) var hasCredit: Bool { isOne(of: Self.creditMask) }
 
     /// Whether an activity in this phase may have a current command. Entering any other phase clears the
     /// current command.

@@ -3,20 +3,20 @@ import LiveActivity
 /// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
     /// Begins the next command of an idle activity, or makes the activity wait. An activity that has no command and no
-    /// wait is freed, so the caller must not use `activity` afterwards.
+    /// wait is freed, so the caller must not use `activity` afterwards: a use of a freed slot traps.
     mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
-        finishOverdueRider(of: activity, now: now)
-        removeExpiredCommands(activity, now: now)
+        finishRiderIfWaitIsOver(of: activity, now: now)
+        removeUnsendableCommands(activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
-        // This quick test is nearly always false. If it is true, first defer the commands that would wait too long in
-        // the lane. Then make the activity wait if no command is left, if its delay is not over, or if its next command
-        // must wait for another reason.
         if activities[activity].mayHaveToWait(now: now) {
+            // First defer the commands that would wait too long in the lane. Then wait if none is left, if the delay is
+            // not over, or if a deferral must end first.
             deferOverdueCommands(activity, now: now)
-            guard activities[activity].hasUndelayedCommand(now: now), !mustNextCommandWait(activity, now: now) else {
-                return pauseOrFree(activity, now: now)
-            }
+            let mustWait =
+                activities[activity].waitingList.isEmpty || activities[activity].isNextCommandDelayed(now: now)
+                || mustWaitForDeferral(activity, now: now)
+            if mustWait { return pauseOrFree(activity, now: now) }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
         setPoolKindFromToken(of: activity)
@@ -44,9 +44,9 @@ extension Delivery {
         activities[activity].poolKind = PoolKey.Kind(records[head].token.environment)
     }
 
-    /// Removes commands from the front of the waiting list: finishes expired ones, and drops those whose partition is
-    /// revoked.
-    mutating func removeExpiredCommands(_ activity: ActivityIndex, now: Moment) {
+    /// Removes the commands at the front of the waiting list that must not be sent: finishes expired ones, and drops
+    /// those whose partition is revoked.
+    mutating func removeUnsendableCommands(_ activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
             let isRevoked = isPartitionRevoked(record)
             guard isRevoked || records[record].isExpired(now: now) else { return }
@@ -76,7 +76,7 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let earliestBeginAtMilliseconds = slot.pointee.earliestBeginAtMilliseconds
         // The fast path: nearly always the activity has a short delay or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasOrHadDeferralWait,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.mayHaveToWaitForDeferral,
             !exceedsDeferredDelay(earliestBeginAtMilliseconds - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
@@ -94,7 +94,7 @@ extension Delivery {
     /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
     /// use `activity`: an activity without a command and without a wait is freed.
     mutating func endCurrentCommand(of activity: ActivityIndex, now: Moment) {
-        let hadCredit = activities[activity].phase.holdsCredit
+        let hadCredit = activities[activity].phase.hasCredit
         activities.enter(.idle, activity)
         if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
@@ -103,7 +103,7 @@ extension Delivery {
     /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
     /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
-        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
+        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         // First `enter`, which clears the current command. Then `drop` queues the record's rider again, and must not
         // compare the rider's alert with the alert of the dropped command.
         activities.enter(.idle, activity)

@@ -81,8 +81,8 @@ extension Delivery {
             countFannedOutCommand()
             records.enter(.finished, record)
             continueAfterAcknowledgements(record)
-        case .withdrawn:
-            precondition(isPartitionRevoked(record), "a command was withdrawn whose partition is not revoked")
+        case .dropped:
+            precondition(isPartitionRevoked(record), "a command was dropped whose partition is not revoked")
             drop(record, now: now)
         }
     }

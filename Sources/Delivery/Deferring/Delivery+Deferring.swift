@@ -46,7 +46,7 @@ extension Delivery {
     }
 
     /// Notes that the activity expects a deferred command. Newer states then wait for that command, if
-    /// `mustNextCommandWait` says so.
+    /// `mustWaitForDeferral` says so.
     ///
     /// Usually this lane reads the command again, because the deferred record goes to the partition with the same
     /// number. But another worker may read it after a rebalance, or if the deferred topic has fewer partitions. Then
@@ -78,7 +78,7 @@ extension Delivery {
         let pauseEndWallMilliseconds =
             pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
         records[activities[activity].currentCommand].deferral.pauseEndWallMilliseconds = pauseEndWallMilliseconds
-        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
+        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         let isStart = records[record].isStart
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
@@ -97,14 +97,14 @@ extension Delivery {
         now: Moment
     ) {
         var areBehindStart = areBehindStart
-        removeExpiredCommands(activity, now: now)
+        removeUnsendableCommands(activity, now: now)
         while let head = activities[activity].waitingList.head, areBehindStart || records[head].isStart,
             isOverdue(head, now: now)
         {
             areBehindStart = true
             _ = activities[activity].waitingList.popFirst(in: &records)
             deferCommand(head, cause, now: now)
-            removeExpiredCommands(activity, now: now)
+            removeUnsendableCommands(activity, now: now)
         }
     }
 
@@ -187,7 +187,7 @@ extension Delivery {
             let awaitsStartBudget = if case .awaitingBudget = records[record].start.draw { true } else { false }
             let causeOfDelay: DeferralCause = awaitsStartBudget ? .startBudget : .pace
             deferCommand(record, isDelayLong ? causeOfDelay : .retry, now: now)
-            removeExpiredCommands(activity, now: now)
+            removeUnsendableCommands(activity, now: now)
         }
     }
 
@@ -209,10 +209,10 @@ extension Delivery {
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
-    /// The exact test of deferrals: whether an activity must not begin its next command yet, because a deferred command
-    /// must come back from the deferred topic first, or because the next command was deferred and still pauses. Does
-    /// not test the delay of the next command (`hasUndelayedCommand`).
-    func mustNextCommandWait(_ activity: ActivityIndex, now: Moment) -> Bool {
+    /// Whether an activity must not begin its next command yet, because a deferred command must come back from the
+    /// deferred topic first, or because the next command was deferred and still pauses. Does not test the delay of the
+    /// next command (`isNextCommandDelayed`).
+    func mustWaitForDeferral(_ activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart
@@ -325,7 +325,7 @@ extension Delivery {
                 hasDeferred = true
                 continue
             }
-            removeExpiredCommands(activity, now: now)
+            removeUnsendableCommands(activity, now: now)
             // While an activity's environment is not known, `PoolTable.poolKey` chooses the pool that gives the credit.
             // If it now chooses another pool, begin the next command, which asks that pool.
             if activities[activity].poolKind == .unknownEnvironment,

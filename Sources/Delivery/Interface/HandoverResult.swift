@@ -11,5 +11,5 @@ public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
     case fannedOut
     /// The core of audiences decided nothing, because the command's partition is being revoked or was lost. The next
     /// owner reads the command again.
-    case withdrawn
+    case dropped
 }

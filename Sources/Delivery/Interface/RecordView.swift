@@ -10,7 +10,11 @@ public struct RecordView {
     public var event: Event { slot.event }
     /// The environment of the token, or of the channel that the command is for.
     public var environment: APNsEnvironment { slot.audienceCommand.channelEnvironment ?? slot.token.environment }
+    /// The index of the record's app in the configuration; an index beyond the last app if `configuredAppIndex` is nil.
     public var appIndex: Int { Int(slot.appIndex) }
+    /// The index of the record's app in the configuration; nil if the record names no configured app, or was rejected
+    /// before its app was known.
+    public var configuredAppIndex: Int? { slot.configuredAppIndex.map(Int.init) }
     /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
     /// priority that the budget allowed.
     public var priority: UInt8 { slot.push.priorityDecision?.priority ?? slot.priority }
@@ -178,7 +182,7 @@ public struct RecordView {
     /// For a dead letter: the record's value as received; nil if the record had none, or if Kafka refused the dead
     /// letter with the value because of its size.
     public var deadLetterValue: UnsafeRawBufferPointer? {
-        slot.deadLetter.writtenValue == .asReceived ? slot.body.bytes : nil
+        slot.deadLetter.valueForm == .asReceived ? slot.body.bytes : nil
     }
 }
 

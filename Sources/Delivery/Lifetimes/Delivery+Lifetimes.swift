@@ -120,8 +120,8 @@ extension Delivery {
         guard slot.pointee.event != .end else { return .removed }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
-        // A reread start reports only `alive`, because APNs may never have accepted this start. The event `began` could
-        // replace the newest life. `alive` replaces no life that a start began.
+        // A reread start reports only `alive`. APNs may never have accepted this start, and `began` would then replace
+        // the life that the phone shows. `alive` replaces no life that a start began.
         guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }

@@ -42,7 +42,7 @@ final class PoolTable {
         var readyPushes: IndexQueue<RecordIndex>
         var activitiesAwaitingCredit: IndexQueue<ActivityIndex>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
-        /// credit when it enters a phase without one (`ActivityPhase.holdsCredit`).
+        /// credit when it enters a phase without one (`ActivityPhase.hasCredit`).
         var takenCreditCount = 0
         var throughput = PoolThroughput()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
@@ -124,7 +124,7 @@ final class PoolTable {
 
     /// Takes a credit if the pool has one. Returns whether it had one.
     func takeCredit(of poolKey: PoolKey) -> Bool {
-        guard hasCredit(of: poolKey) else { return false }
+        guard hasFreeCredit(of: poolKey) else { return false }
         poolStates[poolKey.tableIndex].takenCreditCount += 1
         return true
     }
@@ -142,7 +142,7 @@ final class PoolTable {
         return true
     }
 
-    func hasCredit(of poolKey: PoolKey) -> Bool {
+    func hasFreeCredit(of poolKey: PoolKey) -> Bool {
         let creditsMax = isBlocked(poolKey) ? min(creditsPerPoolMax, Self.creditsWhileBlockedMax) : creditsPerPoolMax
         return poolStates[poolKey.tableIndex].takenCreditCount < creditsMax
     }
@@ -150,7 +150,7 @@ final class PoolTable {
     /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
     /// credit, because an activity whose commands have all expired needs none.
     func popActivityForFreeCredit(of poolKey: PoolKey) -> ActivityIndex? {
-        hasCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
+        hasFreeCredit(of: poolKey) ? popActivityAwaitingCredit(of: poolKey) : nil
     }
 
     // MARK: - Pushes and activities that wait

@@ -91,7 +91,7 @@ extension Delivery {
             return endCurrentCommand(of: activity, now: now)
         }
         // A start that waited in `awaitingService` has no credit, so take one for it.
-        guard activities[activity].phase.holdsCredit || takeCreditOrWait(activity, now: now) else { return }
+        guard activities[activity].phase.hasCredit || takeCreditOrWait(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
             return queueStoreCall(.admit, record)
@@ -104,7 +104,7 @@ extension Delivery {
     /// for the retry, but only for `earliestBeginAtMilliseconds`.
     mutating func replaceCommandAwaitingRetry(of activity: ActivityIndex, now: Moment) {
         supersedeCurrentCommand(of: activity, settlement: .notShown, now: now)
-        let hadCredit = activities[activity].phase.holdsCredit
+        let hadCredit = activities[activity].phase.hasCredit
         let earliestBeginAtMilliseconds = activities[activity].earliestBeginAtMilliseconds
         if earliestBeginAtMilliseconds > now.monotonicMilliseconds {
             activities.enter(.paused, activity, untilMilliseconds: earliestBeginAtMilliseconds)

@@ -9,7 +9,7 @@ extension RecordSlot {
     /// sending instead (`setSentExpiration`).
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
-        guard ownExpirationSeconds < 0 else { return ownExpirationSeconds < now.wallSeconds }
+        guard !hasOwnExpiration else { return ownExpirationSeconds < now.wallSeconds }
         // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
         // time.
         guard now.wallMilliseconds - times.receivedAtMilliseconds > 1_000 else { return false }
@@ -29,7 +29,7 @@ extension RecordSlot {
     /// - Parameter seconds: the UNIX time of the command's receipt, or of the sending.
     private func expirationSeconds(by policy: PolicyTable.CompactPolicy, from seconds: Int64) -> Int64 {
         switch event {
-        case _ where ownExpirationSeconds >= 0: ownExpirationSeconds
+        case _ where hasOwnExpiration: ownExpirationSeconds
         case .start: preconditionFailure("a start has an expiration")
         case .update where staleDateSeconds > seconds: min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
         case .update: seconds + policy.updateSeconds

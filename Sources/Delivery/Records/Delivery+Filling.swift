@@ -22,8 +22,8 @@ extension Delivery {
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.start.claim = randomness.next() }
         slot.pointee.staleDateSeconds = command.staleDateSeconds
-        slot.pointee.priorityWithoutAlert = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
-        slot.pointee.priority = command.priority != 0 ? command.priority : Self.defaultPriority(of: command)
+        slot.pointee.priorityWithoutAlert = Self.priority(of: command, hasAlert: false)
+        slot.pointee.priority = Self.priority(of: command, hasAlert: command.hasAlert)
         slot.pointee.ownExpirationSeconds =
             command.event == .start ? expirationSeconds(ofStart: command, slot) : command.expirationSeconds
         let textBytes =
@@ -127,9 +127,13 @@ extension Delivery {
         )
     }
 
-    /// Returns the priority of a command that names none: 5 for an update without an alert, otherwise 10.
-    private static func defaultPriority(of command: Command) -> UInt8 {
-        command.event == .update && !command.hasAlert ? 5 : 10
+    /// Returns the priority that a command names. If it names none, returns the default: low for an update without an
+    /// alert, otherwise high.
+    /// - Parameter hasAlert: whether the command's alert counts.
+    @inline(__always)
+    static func priority(of command: Command, hasAlert: Bool) -> UInt8 {
+        guard command.priority == 0 else { return command.priority }
+        return command.event == .update && !hasAlert ? PushPriority.low : PushPriority.high
     }
 }
 

@@ -63,7 +63,7 @@ extension Delivery {
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let decodedBytes = decodedBytes ?? value
-        slot.deadLetter.writtenValue = record.value == nil ? .absent : .asReceived
+        slot.deadLetter.valueForm = record.value == nil ? .absent : .asReceived
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
             let detail = UnsafeRawBufferPointer(detail)

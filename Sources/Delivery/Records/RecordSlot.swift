@@ -35,8 +35,8 @@ public struct RecordSlot: BitwiseCopyable {
     /// The policy of a command, as its position in the configuration. In any other record, the value has no meaning.
     var policyIndex: UInt8 = 0
     var lifetime = RecordLifetime()
-    /// The index of the record's app in the configuration; `.max`: not known, or the record names no configured app.
-    /// The metrics count a record with `.max` at the index after the last app.
+    /// The index of the record's app in the configuration. `.max` if the record names no configured app, or was
+    /// rejected before its app was known; ask `configuredAppIndex`.
     var appIndex: UInt16 = .max
     var ending = RecordEnding()
     /// The activity to which the command was given; `.null`: it was given to none.
@@ -47,8 +47,8 @@ public struct RecordSlot: BitwiseCopyable {
     /// The version of a command. The slot keeps the version if the record becomes a registration after its command has
     /// ended (`registerToken`).
     var version = Version.zero
-    /// The expiration that the command names, UNIX seconds; -1: it names none, as in `Command`. For a start, the
-    /// policy's `startSeconds` limit the expiration, so it is never -1.
+    /// The expiration that the command names, UNIX seconds. -1, as in `Command`: it names none; ask
+    /// `hasOwnExpiration`. For a start, the policy's `startSeconds` limit the expiration, so it is never -1.
     var ownExpirationSeconds: Int64 = -1
     var token = RecordToken()
     /// A command's body, or the value of a record that goes to the dead letters. A command's body is freed
@@ -78,6 +78,13 @@ public struct RecordSlot: BitwiseCopyable {
     @inline(__always) var rider: RecordIndex { riderLink.rider }
 
     @inline(__always) var isStart: Bool { event == .start }
+
+    /// The index of the record's app in the configuration; nil if the record names no configured app, or was rejected
+    /// before its app was known.
+    var configuredAppIndex: UInt16? { appIndex == .max ? nil : appIndex }
+
+    /// Whether `ownExpirationSeconds` is an expiration. Always true for a start.
+    @inline(__always) var hasOwnExpiration: Bool { ownExpirationSeconds >= 0 }
 
     @inline(__always) func isExpired(now: Moment) -> Bool {
         AgeRules.isExpired(ownExpirationSeconds, nowSeconds: now.wallSeconds)

@@ -125,10 +125,10 @@ extension Delivery {
             // A dead letter is larger than its record, so it may be too large although the record was not. It is
             // written again without the value. Anything else that is too large is given up.
             let slot = records.mutableAddress(of: outgoingRecord.record)
-            guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.writtenValue != .leftOutAsTooLarge else {
+            guard outgoingRecord.kind == .deadLetter, slot.pointee.deadLetter.valueForm != .leftOutAsTooLarge else {
                 return acknowledge(outgoingRecord.record)
             }
-            slot.pointee.deadLetter.writtenValue = .leftOutAsTooLarge
+            slot.pointee.deadLetter.valueForm = .leftOutAsTooLarge
             outgoingRecords.append(outgoingRecord)
         }
     }

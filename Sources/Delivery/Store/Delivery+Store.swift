@@ -110,7 +110,7 @@ extension Delivery {
     /// Removes the next call and replaces its command, if a newer waiting command can replace it. Only calls that ask
     /// for a token or an admission are removed. So after an outage, Redis is asked only about the newest commands.
     /// - Returns: false if the call must be made.
-    mutating func withdrawIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
+    mutating func removeCallIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
         let record = ticket.record
         let activity = records[record].activity

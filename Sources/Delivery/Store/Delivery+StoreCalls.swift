@@ -15,7 +15,7 @@ extension Delivery {
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
         guard var ticket = storeQueue.next(now: now), !holdBackStoreCallsIfNeeded(now: now) else { return nil }
-        while withdrawIfSuperseded(ticket, now: now) {
+        while removeCallIfSuperseded(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
         }
@@ -130,7 +130,7 @@ extension Delivery {
             version: slot.pointee.version,
             digest: slot.pointee.digest ?? 0,
             pace: policies[slot.pointee.policyIndex].pace,
-            requestsHighPriority: slot.pointee.priority == 10,
+            requestsHighPriority: slot.pointee.priority == PushPriority.high,
             mayUseReserve: slot.pointee.hasAlert || isEnd,
             mayReplaceHeldAlert: slot.pointee.mayReplaceHeldAlert,
             carriedAlertVersion: slot.pointee.carriedAlertVersion,

@@ -34,10 +34,9 @@ extension RecordSlot {
 
     /// Stores the priority that the activity's budget allows for this push, and what is left of the budget.
     mutating func setPriorityDecision(from reply: StoreReply<UnsafeRawBufferPointer>) {
-        let isPriorityValid = reply.priority == 5 || reply.priority == 10
         push.priorityDecision = PriorityDecision(
             budgetLeft: reply.budgetLeft < 0 ? nil : Int32(clamping: reply.budgetLeft),
-            priority: isPriorityValid ? reply.priority : priority,
+            priority: PushPriority.isValid(reply.priority) ? reply.priority : priority,
             isDemoted: reply.isDemoted
         )
     }

@@ -30,16 +30,18 @@ extension Delivery {
     /// Replaces the command `older`, which APNs has not accepted, by `newer`. Returns what became of the slot of
     /// `older`. A caller that does not use `older` afterwards may ignore this.
     ///
-    /// If `newer` can carry the alert of `older` (`mayCarryAlert`, `hasRoom`), the command that brought this alert
-    /// becomes the rider of `newer`: `older` itself, or the rider that `older` has now. If `older` does not become a
-    /// rider, it is finished or counted now.
+    /// If `newer` may carry the alert of `older` (`mayCarryAlert`), the alert moves to `newer`, or is lost because it
+    /// does not fit there (`hasRoom`). What becomes of `older`:
+    /// - If `older` itself brought the moved alert, it becomes the rider of `newer`, and ends later.
+    /// - Otherwise `older` ends now: it gets a result, or `newer` counts it. If its rider brought the moved alert, this
+    ///   rider becomes the rider of `newer`. A rider whose alert did not move ends with `older`.
     @discardableResult
     mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> SlotAfterMerge {
         let alertSource = records.alertSource(of: older)
         if mayCarryAlert(alertSource, on: newer, now: now) {
             if hasRoom(forAlertOf: alertSource, in: newer) {
                 moveAlert(of: alertSource, from: older, to: newer)
-                guard alertSource != older else { return .inUse }
+                if alertSource == older { return .inUse }
             } else {
                 // The alert is lost, and the result of `alertSource` says so.
                 records[alertSource].setReason("alertDidNotFit")
@@ -172,7 +174,7 @@ extension Delivery {
             }
             records.write(alert, of: version, intoBodyOf: record)
             slot.pointee.updateDigest()
-            slot.pointee.priority = max(slot.pointee.priority, command.priority != 0 ? command.priority : 10)
+            slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
             countCarriedAlert()
         } catch {
             // The held command is not valid. Causeway writes only valid commands, so another program wrote it. Its
@@ -187,12 +189,15 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Ends the rider of `carrier`, because the alert of `newer` replaces the alert that the rider brought.
+    /// Ends the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought. The
+    /// rider gets a result, or only `newer` counts it (`endSupersededCommand`).
     mutating func endSupersededRider(of carrier: RecordIndex, by newer: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = endSupersededCommand(rider, by: newer)
     }
 
+    /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
+    /// Unlike `endSupersededRider`, this gives the rider a result of its own in any case.
     mutating func finishRider(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
@@ -253,8 +258,10 @@ extension Delivery {
         supersede(rider, by: carrier == .null ? record : carrier, now: now)
     }
 
-    mutating func finishOverdueRider(of activity: ActivityIndex, now: Moment) {
-        guard activities[activity].riderAwaitingCarrier.isOverdue(now: now) else { return }
+    /// Finishes the command whose alert waits for a carrier, if it has waited for `riderWaitMilliseconds`. Its alert is
+    /// lost.
+    mutating func finishRiderIfWaitIsOver(of activity: ActivityIndex, now: Moment) {
+        guard activities[activity].riderAwaitingCarrier.isWaitOver(now: now) else { return }
         finish(activities[activity].riderAwaitingCarrier.removeRecord(), .superseded)
     }
 }

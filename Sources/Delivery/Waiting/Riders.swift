@@ -97,7 +97,8 @@ struct RiderAwaitingCarrier: BitwiseCopyable {
 
     var isNone: Bool { record == .null }
 
-    func isOverdue(now: Moment) -> Bool { !isNone && untilMilliseconds <= now.monotonicMilliseconds }
+    /// Whether a command waits, and has waited until `untilMilliseconds`.
+    func isWaitOver(now: Moment) -> Bool { !isNone && untilMilliseconds <= now.monotonicMilliseconds }
 
     mutating func removeRecord() -> RecordIndex {
         precondition(!isNone)

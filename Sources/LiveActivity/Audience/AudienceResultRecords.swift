@@ -49,7 +49,7 @@ public struct AudienceResultRecord {
     /// outcome is then `superseded`.
     public var isSuperseded = false
     /// Whether the command asked for priority 10 and Redis granted only 5 to all members, or to a part of them, because
-    /// a budget was used up (``AudienceGrant/isDemoted``).
+    /// a budget was empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false

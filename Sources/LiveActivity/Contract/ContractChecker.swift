@@ -61,7 +61,7 @@ struct ContractChecker {
     }
 
     @inline(__always)
-    func readString(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> JSONString {
+    func readString(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> JSONStringRange {
         guard text.peek(position) == UInt8(ascii: "\""), let string = try? text.readString(position, .contentState)
         else {
             throw mismatch(.wrongType, nodeIndex, position)
@@ -98,8 +98,9 @@ struct ContractChecker {
     }
 
     @inline(__always)
-    private func readKey(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> (JSONString, valuePosition: Int)
-    {
+    private func readKey(_ position: Int, _ nodeIndex: Int) throws(ContractMismatch) -> (
+        JSONStringRange, valuePosition: Int
+    ) {
         let key = try readString(position, nodeIndex)
         guard let valuePosition = try? text.skipColon(key.nextPosition, .contentState) else {
             throw mismatch(.wrongType, nodeIndex, position)
@@ -240,7 +241,7 @@ struct ContractChecker {
     /// Returns the index of the field with this key; -1 if there is none. The search begins at the field `expected`,
     /// which follows the last field that was found, because producers mostly write fields in the same order.
     @inline(never)
-    private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONString, _ expected: Int) -> Int {
+    private func fieldIndex(_ first: Int, _ count: Int, _ key: JSONStringRange, _ expected: Int) -> Int {
         let bytes = text.bytes(key.range)
         var field = expected
         for _ in 0..<count {
@@ -282,7 +283,7 @@ struct ContractChecker {
 
     /// Whether an object has a key before a position. `JSONDecoder` ignores the second value of a repeated
     /// key, so this value need not fit.
-    private func hasMember(_ key: JSONString, in start: Int, before end: Int) -> Bool {
+    private func hasMember(_ key: JSONStringRange, in start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
             guard let earlierKey = try? text.readString(position, .contentState),

@@ -58,8 +58,9 @@ public struct AudienceCall<Bytes> {
 
         // Operations on a segment.
 
-        /// Reads the lower bounds of the segment's pages. Reply: `pages`, with four bytes for each page,
-        /// little-endian, ascending, the first 0; empty for a segment without pages.
+        /// Reads the segment's directory: the lower bound of each page, which is the first member position that may be
+        /// in the page. Reply: `pages`, with four bytes for each page, little-endian, ascending; the first is 0. Empty
+        /// if the segment has no pages.
         case directory(segment: UInt8)
         /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if
         /// there is no such page.

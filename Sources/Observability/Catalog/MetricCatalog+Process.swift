@@ -43,7 +43,7 @@ extension MetricCatalog {
             .secondsStoredAsMilliseconds,
             [.thread],
             .readOnRequest,
-            "Time since the thread last completed a turn of its event loop.",
+            "Time since the thread last completed an iteration of its event loop.",
             "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
         ),
         .gauge(

@@ -151,7 +151,8 @@ package enum MetricCatalog {
             "causeway_budget_demotions_total",
             "pushes",
             [.configuredApp, .policy],
-            "Pushes that requested priority 10 and were sent at 5, because their activity's budget was spent.",
+            "Pushes that requested priority 10 and were sent at 5, because their activity's budget was empty, or had only "
+                + "the reserve for alerts and ends left.",
             "The updates still arrive, but later, when the phone is idle. A high share means "
                 + "that producers request priority 10 too often, or that the policy is too tight."
         ),
@@ -173,7 +174,7 @@ package enum MetricCatalog {
             .count("records"),
             [],
             .lanes(.sum),
-            "Records between their receipt and their acknowledged result.",
+            "Commands and registrations that the lanes have received and not settled; fan-out records are not counted.",
             "Grows with latency and with waiting. At worker.commandsPerLane a lane stops reading, and its partitions pause."
         ),
         .gauge(

@@ -75,7 +75,7 @@ package struct Exposition {
             }
         case .keyFileRejected:
             for (app, name) in labels.apps.enumerated() {
-                appendSample(definition, values: [name], condition.appsWithRejectedKey.contains(app) ? 1 : 0)
+                appendSample(definition, values: [name], condition.appIndicesWithRejectedKey.contains(app) ? 1 : 0)
             }
         case .workerDraining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)

@@ -27,9 +27,9 @@ package struct WorkerCondition: Sendable, Equatable {
     /// because the worker may not see it.
     package var isTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
-    package var areKeysLoaded = false
+    package var areSigningKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
-    package var appsWithRejectedKey: Set<Int> = []
+    package var appIndicesWithRejectedKey: Set<Int> = []
     /// For each pool, by index: whether APNs refuses the provider token (403). A refusal such as ExpiredProviderToken
     /// does not count, because a newer token of the same key ends it. The value is that of the lane that wrote last: a
     /// lane with traffic writes at each change, and every 10 s. A pool is missing until a lane has written about it.

@@ -47,7 +47,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case apnsClosed
     case apnsUntrusted
     case apnsUnresolved
-    case apnsRoomAwaited
+    case apnsConnectionLimit
     case apnsBreakerOpen
     case apnsBreakerClosed
     case apnsDrained

@@ -59,7 +59,7 @@ extension LogKindCatalog {
             "Check the cluster's DNS, and the network policy's rule for DNS."
         ),
         define(
-            .apnsRoomAwaited,
+            .apnsConnectionLimit,
             "apns-room-awaited",
             .notice,
             "no further APNs connection: the process has as many as it may",

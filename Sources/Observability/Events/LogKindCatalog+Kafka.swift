@@ -21,7 +21,7 @@ extension LogKindCatalog {
             "partitions-paused",
             .notice,
             "partitions paused: the lane accepts no more records",
-            "A lane holds as many records as it may.",
+            "A lane has as many records as it may.",
             "causeway_records_waiting shows what they wait for."
         ),
         define(.partitionsResumed, "partitions-resumed", .notice, "partitions resumed", "The lane has room again."),
@@ -29,7 +29,7 @@ extension LogKindCatalog {
             .partitionsTooMany,
             "partitions-too-many",
             .error,
-            "more partitions than a lane can hold",
+            "more partitions than a lane can have",
             "The partition is not read until another worker or lane takes it.",
             "Run more workers or lanes."
         ),

@@ -62,7 +62,7 @@ extension Diagnosis {
                 )
             )
         }
-        for (index, app) in labels.apps.enumerated() where condition.appsWithRejectedKey.contains(index) {
+        for (index, app) in labels.apps.enumerated() where condition.appIndicesWithRejectedKey.contains(index) {
             findings.append(
                 Finding(
                     severity: .attention,
@@ -212,7 +212,8 @@ extension Diagnosis {
                     alert: "CausewayBudgetExhausted",
                     observation:
                         "\(Numeral.grouped(demotedPushCount)) pushes of \(app) asked for priority 10 and were sent at 5.",
-                    meaning: "Their activities have no budget left. Phones may show these pushes later.",
+                    meaning: "Their activities' budgets are empty, or have only the reserve. "
+                        + "Phones may show these pushes later.",
                     action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
                 )
             )

@@ -312,7 +312,7 @@ struct Diagnosis {
                     severity: .attention,
                     alert: "",
                     observation: "\(totals[.partitionsPaused]) partitions are paused.",
-                    meaning: "A lane holds as many records as it may.",
+                    meaning: "A lane has as many records as it may.",
                     action: "See below what the waiting records wait for: that part is slow."
                 )
             )
@@ -322,16 +322,17 @@ struct Diagnosis {
 
     private var lagGrowthFinding: Finding? {
         guard let earlierTotals = window.earlierTotals, window.durationMilliseconds >= 30_000 else { return nil }
-        let lagNow = Self.totalLag(totals)
-        let lagBefore = Self.totalLag(earlierTotals)
+        let currentLagRecordCount = Self.totalLag(totals)
+        let earlierLagRecordCount = Self.totalLag(earlierTotals)
         // The records that arrive in a few seconds are a normal lag.
         let usualLagRecordCount =
             (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
-        guard lagNow - lagBefore > max(1_000, usualLagRecordCount) else { return nil }
+        guard currentLagRecordCount - earlierLagRecordCount > max(1_000, usualLagRecordCount) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",
-            observation: "The lag grew from \(Numeral.grouped(lagBefore)) to \(Numeral.grouped(lagNow)) records.",
+            observation:
+                "The lag grew from \(Numeral.grouped(earlierLagRecordCount)) to \(Numeral.grouped(currentLagRecordCount)) records.",
             meaning: "More records are written than this worker reads.",
             action: "If lanes are busy, add workers. If not, see what the waiting records wait for."
         )

@@ -21,10 +21,10 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread has run no iteration for this time. Calls that may block the thread for long do not
-    /// count, because the thread announces them (``PublishedMetrics/announceBlocking(untilMilliseconds:)``).
+    /// `/livez` fails if a thread has completed no iteration for this time. Calls that may block the thread for long do
+    /// not count, because the thread announces them (``PublishedMetrics/announceBlocking(untilMilliseconds:)``).
     static let iterationAgeMillisecondsMax: Int64 = 15_000
-    /// `/livez` fails if a thread has not run its first iteration when this time has passed since the endpoint's start.
+    /// `/livez` fails if a thread has not completed its first iteration this long after the endpoint started.
     static let firstIterationMillisecondsMax: Int64 = 30_000
 
     /// If no broker has responded when this time has passed since the endpoint's start, Kafka counts as down. While
@@ -42,10 +42,11 @@ extension HealthReport {
                     return Check(
                         name: thread,
                         isPassed: uptimeMilliseconds < firstIterationMillisecondsMax,
-                        text: "has not turned yet"
+                        text: "has completed no iteration yet"
                     )
                 }
-                let age = "turned \(Numeral.exactQuotient(iterationAgeMilliseconds, divisor: 1_000)) s ago"
+                let age =
+                    "last completed an iteration \(Numeral.exactQuotient(iterationAgeMilliseconds, divisor: 1_000)) s ago"
                 return Check(name: thread, isPassed: iterationAgeMilliseconds < iterationAgeMillisecondsMax, text: age)
             }
         )
@@ -103,7 +104,9 @@ extension HealthReport {
     }
 
     private static func keysCheck(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
-        guard condition.areKeysLoaded else { return Check(name: "keys", isPassed: false, text: "not loaded yet") }
+        guard condition.areSigningKeysLoaded else {
+            return Check(name: "keys", isPassed: false, text: "not loaded yet")
+        }
         guard isEveryKeyRefused else { return Check(name: "keys", isPassed: true, text: "loaded") }
         return Check(
             name: "keys",

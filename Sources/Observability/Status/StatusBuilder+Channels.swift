@@ -19,7 +19,7 @@ extension StatusBuilder {
             key: "channels",
             title: "Broadcast channels",
             explanation:
-                "As this worker saw them at its last poll, once a minute; APNs' list is held against them once a day, by one worker. "
+                "As this worker saw them at its last poll, once a minute; APNs' list is compared with them once a day, by one worker. "
                 + "An app may have \(Numeral.grouped(Limits.channelsPerAppMax)) in an environment.",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),

@@ -87,7 +87,7 @@ struct StatusBuilder {
         return text + "."
     }
 
-    // MARK: - What flows
+    // MARK: - The table "What flows" of the status page
 
     private var flowTable: StatusTable {
         let lines: [(String, Metric)] = [
@@ -175,7 +175,7 @@ struct StatusBuilder {
         [50, 90, 99].map { .duration(microseconds: histogram.quantile(percent: $0)) } + [.count(histogram.count)]
     }
 
-    // MARK: - What waits
+    // MARK: - The table "What waits" of the status page
 
     private var waitsTable: StatusTable {
         let meanings: [RecordWait: String] = [
@@ -187,7 +187,7 @@ struct StatusBuilder {
             key: "waiting",
             title: "What waits",
             explanation:
-                "\(Numeral.grouped(totals[.recordsInProgress])) records are held between receipt and acknowledged result.",
+                "\(Numeral.grouped(totals[.recordsInProgress])) records are in progress, between receipt and acknowledged result.",
             columns: [
                 .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
                 .init(key: "records", title: "records"),

@@ -10,7 +10,7 @@ struct TotalsHistory: Sendable {
 
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
-        // Only the combined totals are compared later, so drop each lane's own cells.
+        // Only the combined totals are compared later, so discard each lane's own cells.
         var sample = totals
         sample.laneCells = []
         samples.append(sample)

@@ -6,7 +6,7 @@
 public struct RecordTrace {
     /// 16 bytes of the trace id, 8 of the span id, 1 of flags.
     static let contextBytes = 25
-    /// The longest `tracestate` that is kept, in bytes; a longer one is dropped. W3C Trace Context recommends
+    /// The longest `tracestate` that is kept, in bytes; a longer one is left out. W3C Trace Context recommends
     /// that at least 512 characters are passed on.
     public static let traceStateBytesMax = 512
     /// The maximum number of bytes that ``write(to:)`` writes.

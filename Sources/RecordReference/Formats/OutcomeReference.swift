@@ -24,7 +24,7 @@ package struct OutcomeReference: Sendable {
                 ("Nothing but the timestamp differs from what the activity shows.", "Nothing.")
             case .duplicate:
                 (
-                    "This version was settled before.",
+                    "This version was settled before, or another record brings it.",
                     "Nothing, unless a newer state had the same version: then raise `sequence`."
                 )
             case .superseded:

@@ -76,11 +76,11 @@ package enum RecordPage {
 
     /// Returns the rules of a record and of its objects as a Markdown list.
     private static func rules(_ shape: RecordShape) -> String {
-        let texts = allRules(shape)
+        let texts = ruleTexts(shape)
         return texts.isEmpty ? "" : texts.map { "- \($0)\n" }.joined() + "\n"
     }
 
-    private static func allRules(_ shape: RecordShape) -> [String] {
+    private static func ruleTexts(_ shape: RecordShape) -> [String] {
         let otherKeyRules =
             switch shape.unlistedKeys {
             case .refused: ["The record has no other keys."]

@@ -1,16 +1,16 @@
-/// The keys whose next call must go to another server, because the slot's owner replied ASK. Each entry
+/// The keys whose next call must go to another server, because the hash slot's owner replied ASK. Each entry
 /// serves one call.
 ///
 /// The table has a fixed size, and each fingerprint has one possible index. If two keys have the same index,
-/// the later entry replaces the earlier one. The next call of the earlier key then goes to the slot's owner,
+/// the later entry replaces the earlier one. The next call of the earlier key then goes to the hash slot's owner,
 /// which replies ASK again.
 struct AskRedirections: ~Copyable {
     /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048
 
     private struct Entry {
-        /// A hash of the key whose next call goes to the server of `nodeIndex` (``KeySlot/fingerprint``); 0: the entry
-        /// is empty.
+        /// A hash of the key whose next call goes to the server of `nodeIndex` (``KeyHashSlot/fingerprint``); 0: the
+        /// entry is empty.
         var fingerprint: UInt64
         var nodeIndex: Int
     }

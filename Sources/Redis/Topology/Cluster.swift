@@ -1,26 +1,26 @@
 import Reactor
 
-/// A Redis cluster: a connection to each primary, and the map from slots to primaries.
+/// A Redis cluster: a connection to each primary, and the map from hash slots to primaries.
 ///
-/// The servers' errors correct the map. MOVED changes the owner of its slot at once, and starts a look-up of
-/// all slots. ASK redirects only the next call with the same key.
+/// The servers' errors correct the map. MOVED changes the owner of its hash slot at once, and starts a look-up of
+/// all hash slots. ASK redirects only the next call with the same key.
 ///
-/// The cluster repeats the look-up while a slot has no server, or while a server with slots cannot be reached. So it
-/// finds the replica that replaces a lost server. Once it has a map, it looks up the slots at most once a second. The
-/// exact time is random, so that not all workers ask at the same moment.
+/// The cluster repeats the look-up while a hash slot has no server, or while a server with hash slots cannot be
+/// reached. So it finds the replica that replaces a lost server. Once it has a map, it looks up the hash slots at most
+/// once a second. The exact time is random, so that not all workers ask at the same moment.
 final class Cluster {
-    /// The shortest time between two look-ups of the slots, once the cluster has a map.
+    /// The shortest time between two look-ups of the hash slots, once the cluster has a map.
     static let lookupIntervalMillisecondsMin: Int64 = 1_000
-    /// The longest random delay before a look-up of the slots, unless the last look-up failed.
+    /// The longest random delay before a look-up of the hash slots, unless the last look-up failed.
     static let lookupJitterMillisecondsMax: Int64 = 250
     /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
-    static let nodesMax = SlotMap.primariesMax + 24
+    static let nodesMax = HashSlotMap.primariesMax + 24
 
     /// A server of the cluster to which there is a connection.
     private struct Node {
         let location: RedisURL.Location
-        /// Whether the server has slots, by the last look-up or by a later MOVED.
-        var hasSlots: Bool
+        /// Whether the server has hash slots, by the last look-up or by a later MOVED.
+        var hasHashSlots: Bool
         /// When an ASK last named the server, on the monotonic clock; `.min`: never.
         var askedAtMilliseconds = Int64.min
         /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set.
@@ -35,9 +35,9 @@ final class Cluster {
     private let configuration: RedisConfiguration
     private weak var handler: (any RedisHandler)?
     private let makeSession: (RedisConfiguration) -> any RedisSession
-    private let lookup: SlotMapLookup
+    private let lookup: HashSlotMapLookup
 
-    /// The servers; nil for a free index. A server keeps its index, because the slots and the ASK table refer
+    /// The servers; nil for a free index. A server keeps its index, because the hash slots and the ASK table refer
     /// to it.
     private var nodes: ContiguousArray<Node?> = []
     /// The connection of each server, at the server's index in `nodes`. Every call reads a connection but no ``Node``,
@@ -48,7 +48,7 @@ final class Cluster {
     private var replicas: [RedisURL.Location] = []
 
     private var isClosed = false
-    private var hasSlotMap = false
+    private var hasHashSlotMap = false
     private var isLookupRequested = false
     private var lookupTimer = TimerIdentifier.none
     private var retirementTimer = TimerIdentifier.none
@@ -69,12 +69,12 @@ final class Cluster {
         self.configuration = configuration
         self.handler = handler
         self.makeSession = makeSession
-        lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        hashSlotOwners = ContiguousArray(repeating: SlotMap.noOwner, count: KeySlot.slotCount)
+        lookup = HashSlotMapLookup(loop: loop, configuration: configuration)
+        hashSlotOwners = ContiguousArray(repeating: HashSlotMap.noOwner, count: KeyHashSlot.hashSlotCount)
     }
 
     func connect() {
-        startSlotMapLookup()
+        startHashSlotMapLookup()
     }
 
     func close() {
@@ -88,11 +88,11 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// The number of servers that have slots but are not ready. Until a look-up has succeeded, the servers are unknown,
-    /// and the number is 1.
+    /// The number of servers that have hash slots but are not ready. Until a look-up has succeeded, the servers are
+    /// unknown, and the number is 1.
     var unavailableServerCount: Int {
-        guard hasSlotMap else { return 1 }
-        return nodes.indices.count { nodes[$0]?.hasSlots == true && connections[$0]?.isReady != true }
+        guard hasHashSlotMap else { return 1 }
+        return nodes.indices.count { nodes[$0]?.hasHashSlots == true && connections[$0]?.isReady != true }
     }
 
     var outstandingCallCount: Int { connections.reduce(0) { $0 + ($1?.outstandingCallCount ?? 0) } }
@@ -100,17 +100,17 @@ final class Cluster {
     // MARK: - Finding the connection for a key
 
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
-        let keySlot = KeySlot(key)
-        if askRedirections.count > 0, let nodeIndex = askRedirections.nodeIndex(for: keySlot.fingerprint) {
-            return connectionAfterAsk(nodeIndex, keySlot.fingerprint)
+        let keyHashSlot = KeyHashSlot(key)
+        if askRedirections.count > 0, let nodeIndex = askRedirections.nodeIndex(for: keyHashSlot.fingerprint) {
+            return connectionAfterAsk(nodeIndex, keyHashSlot.fingerprint)
         }
-        let owner = Int(hashSlotOwners[keySlot.slot])
+        let owner = Int(hashSlotOwners[keyHashSlot.hashSlot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
-            // The slot may have a new owner, so look up the slots again.
+            // The hash slot may have a new owner, so look up the hash slots again.
             requestLookup()
             return nil
         }
-        connection.setKeyFingerprintOfNextCall(keyFingerprint: keySlot.fingerprint)
+        connection.setNextKeyFingerprint(keyHashSlot.fingerprint)
         return connection
     }
 
@@ -154,22 +154,22 @@ final class Cluster {
             handler: handler,
             delegate: self
         )
-        nodes[freeIndex] = Node(location: location, hasSlots: false)
+        nodes[freeIndex] = Node(location: location, hasHashSlots: false)
         connections[freeIndex] = connection
         connection.connect()
         return freeIndex
     }
 
-    /// Sets when the connections to servers without slots close. A time that is already set stays.
-    /// - If an ASK has named the server recently: `askedServerKeepMilliseconds` after the last ASK.
+    /// Sets when the connections to servers without hash slots close. A time that is already set stays.
+    /// - If an ASK has named the server recently: `keepAfterAskMilliseconds` after the last ASK.
     /// - Otherwise: after twice the reply deadline. By then the server's last calls have their replies or have failed.
-    private func retireNodesWithoutSlots() {
+    private func retireNodesWithoutHashSlots() {
         let nowMilliseconds = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
         for index in nodes.indices {
-            guard let node = nodes[index], !node.hasSlots, node.retiresAtMilliseconds == .max else { continue }
+            guard let node = nodes[index], !node.hasHashSlots, node.retiresAtMilliseconds == .max else { continue }
             let (askedAtMilliseconds, keepMilliseconds) = (
-                node.askedAtMilliseconds, configuration.askedServerKeepMilliseconds
+                node.askedAtMilliseconds, configuration.keepAfterAskMilliseconds
             )
             let isAsked = askedAtMilliseconds != .min && nowMilliseconds - askedAtMilliseconds < keepMilliseconds
             nodes[index]?.retiresAtMilliseconds =
@@ -206,9 +206,9 @@ final class Cluster {
         connection?.close()
     }
 
-    // MARK: - Asking for the slot map
+    // MARK: - Asking for the hash slot map
 
-    /// Requests a look-up of the slots soon. Does nothing if one is already requested.
+    /// Requests a look-up of the hash slots soon. Does nothing if one is already requested.
     private func requestLookup() {
         guard !isLookupRequested, !isClosed else { return }
         isLookupRequested = true
@@ -224,17 +224,17 @@ final class Cluster {
                 lookupStartedAtMilliseconds + Self.lookupIntervalMillisecondsMin - loop.nowMilliseconds
             )
         }
-        startSlotMapLookupTimer(waitMilliseconds)
+        startHashSlotMapLookupTimer(waitMilliseconds)
     }
 
-    private func startSlotMapLookupTimer(_ milliseconds: Int64) {
+    private func startHashSlotMapLookupTimer(_ milliseconds: Int64) {
         // After a failed look-up the timer may be set already, because the handler may have requested a look-up in
         // `redisLost`. The pause after the failure replaces that time.
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
     }
 
-    private func startSlotMapLookup() {
+    private func startHashSlotMapLookup() {
         isLookupRequested = false
         lookupStartedAtMilliseconds = loop.nowMilliseconds
         lookup.find(candidates: findLookupCandidates()) { [weak self] result in
@@ -242,7 +242,7 @@ final class Cluster {
         }
     }
 
-    /// Returns the servers to ask for the slots: first the servers that are ready, then all others. Each
+    /// Returns the servers to ask for the hash slots: first the servers that are ready, then all others. Each
     /// group is shuffled to spread the load.
     private func findLookupCandidates() -> [RedisURL.Location] {
         let knownLocations = nodes.compactMap { $0?.location }
@@ -254,42 +254,42 @@ final class Cluster {
         return (readyLocations + otherLocations).filter { seenLocations.insert($0).inserted }
     }
 
-    private func handleLookupResult(_ result: Result<SlotMap, RedisError>) {
+    private func handleLookupResult(_ result: Result<HashSlotMap, RedisError>) {
         switch result {
         case .success(let map):
             lookupPause.reset()
-            applySlotMap(map)
-            // Look up again until each slot has a server that is ready.
-            if isLookupRequested || !areAllSlotsServed { scheduleLookup() }
+            applyHashSlotMap(map)
+            // Look up again until each hash slot has a server that is ready.
+            if isLookupRequested || !areAllHashSlotsServed { scheduleLookup() }
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startSlotMapLookupTimer(
-                max(lookupPause.nextPauseMilliseconds(), hasSlotMap ? Self.lookupIntervalMillisecondsMin : 0)
+            startHashSlotMapLookupTimer(
+                max(lookupPause.nextPauseMilliseconds(), hasHashSlotMap ? Self.lookupIntervalMillisecondsMin : 0)
             )
         }
     }
 
-    private func applySlotMap(_ map: SlotMap) {
-        hasSlotMap = true
+    private func applyHashSlotMap(_ map: HashSlotMap) {
+        hasHashSlotMap = true
         replicas = map.replicas
-        for index in nodes.indices { nodes[index]?.hasSlots = false }
-        // A primary gets no index if none is free: servers that lost their slots keep their indices for a while. The
-        // slots of this primary have no server until a later look-up finds a free index.
+        for index in nodes.indices { nodes[index]?.hasHashSlots = false }
+        // A primary gets no index if none is free: servers that lost their hash slots keep their indices for a while.
+        // The hash slots of this primary have no server until a later look-up finds a free index.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
-        for case let index? in nodeIndices { nodes[index]?.hasSlots = true }
-        for slot in hashSlotOwners.indices {
-            let primaryIndex = map.primaryIndicesBySlot[slot]
-            let nodeIndex = primaryIndex == SlotMap.noOwner ? nil : nodeIndices[Int(primaryIndex)]
-            hashSlotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.noOwner
+        for case let index? in nodeIndices { nodes[index]?.hasHashSlots = true }
+        for hashSlot in hashSlotOwners.indices {
+            let primaryIndex = map.primaryIndicesByHashSlot[hashSlot]
+            let nodeIndex = primaryIndex == HashSlotMap.noOwner ? nil : nodeIndices[Int(primaryIndex)]
+            hashSlotOwners[hashSlot] = nodeIndex.map { UInt16($0) } ?? HashSlotMap.noOwner
         }
-        retireNodesWithoutSlots()
+        retireNodesWithoutHashSlots()
     }
 
-    /// Whether all slots have a server, and all servers with slots are ready.
-    private var areAllSlotsServed: Bool {
-        !hashSlotOwners.contains(SlotMap.noOwner)
-            && nodes.indices.allSatisfy { nodes[$0]?.hasSlots != true || connections[$0]?.isReady == true }
+    /// Whether all hash slots have a server, and all servers with hash slots are ready.
+    private var areAllHashSlotsServed: Bool {
+        !hashSlotOwners.contains(HashSlotMap.noOwner)
+            && nodes.indices.allSatisfy { nodes[$0]?.hasHashSlots != true || connections[$0]?.isReady == true }
     }
 
     private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
@@ -298,13 +298,13 @@ final class Cluster {
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
-            // Schedule the end of this server's connection, because the server may never get slots. Usually a look-up
-            // does this, but ASK starts none.
-            retireNodesWithoutSlots()
+            // Schedule the end of this server's connection, because the server may never get hash slots. Usually a
+            // look-up does this, but ASK starts none.
+            retireNodesWithoutHashSlots()
             if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, nodeIndex: index) }
         } else {
-            nodes[index]?.hasSlots = true
-            hashSlotOwners[redirection.slot] = UInt16(index)
+            nodes[index]?.hasHashSlots = true
+            hashSlotOwners[redirection.hashSlot] = UInt16(index)
             requestLookup()
         }
     }
@@ -317,7 +317,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 
     func connectionWasLost(_ connection: RedisConnection) {
         guard let index = nodeIndex(of: connection) else { return }
-        // Removes the ASK entries that name this server. The next calls with these keys go to the slots' owners,
+        // Removes the ASK entries that name this server. The next calls with these keys go to the hash slots' owners,
         // which say where the keys are now.
         askRedirections.removeAll(forNode: index)
         if nodes[index]?.retiresAtMilliseconds != .max {
@@ -330,7 +330,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, from: connection.location) {
             followRedirection(redirection, keyFingerprint: call.keyFingerprint)
-        } else if call.kind == .call, RedisError(reply: error).requiresSlotMapLookup {
+        } else if call.kind == .call, RedisError(reply: error).requiresHashSlotMapLookup {
             requestLookup()
         }
     }
@@ -340,7 +340,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         case .lookup:
             lookupTimer = .none
             // If all servers have become ready since the look-up was scheduled, it is not needed any more.
-            if isLookupRequested || !hasSlotMap || !areAllSlotsServed { startSlotMapLookup() }
+            if isLookupRequested || !hasHashSlotMap || !areAllHashSlotsServed { startHashSlotMapLookup() }
         case .retirement:
             retirementTimer = .none
             removeRetiredNodes()
@@ -351,9 +351,9 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 }
 
 extension RedisError {
-    /// Whether the error shows that the slot map may be outdated: the server does not have the key's slot, or is now a
-    /// replica (`readOnly`, `masterDown`), or the cluster does not serve all slots (`clusterDown`).
-    fileprivate var requiresSlotMapLookup: Bool {
+    /// Whether the error shows that the hash slot map may be outdated: the server does not have the key's hash slot, or
+    /// is now a replica (`readOnly`, `masterDown`), or the cluster does not serve all hash slots (`clusterDown`).
+    fileprivate var requiresHashSlotMapLookup: Bool {
         switch code {
         case .clusterDown, .readOnly, .masterDown, .moved, .ask: true
         default: false

@@ -1,6 +1,6 @@
 import Reactor
 
-/// A connection for look-ups at a Sentinel, look-ups of a cluster's slots, and the commands of
+/// A connection for look-ups at a Sentinel, look-ups of a cluster's hash slots, and the commands of
 /// ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script calls use
 /// ``RedisConnection``, which allocates nothing.
 ///

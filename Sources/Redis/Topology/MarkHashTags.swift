@@ -1,36 +1,37 @@
-/// The hash tags in the keys of marks (``PrimaryMarks``). A hash tag decides the slot of its keys. The slots of these
-/// tags are spread evenly over a cluster. So each primary with many slots has keys of marks, which are missing if it
-/// loses its data (R24).
+/// The hash tags in the keys of marks (``PrimaryMarks``). A hash tag decides the hash slot of its keys. The hash slots
+/// of these tags are spread evenly over a cluster. So each primary with many hash slots has keys of marks, which are
+/// missing if it loses its data (R24).
 ///
-/// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
+/// The tags never change. Keys with these tags move with their hash slots: a primary that gets a hash slot also gets
 /// its keys.
 struct MarkHashTags {
-    /// Of this many neighbouring slots, one has a hash tag, and so keys of marks. A primary that serves few slots may
-    /// have none of these keys. The worker then does not notice that the primary has lost its data.
-    static let slotsPerHashTag = 128
-    static let hashTagCount = KeySlot.slotCount / slotsPerHashTag
+    /// Of this many neighbouring hash slots, one has a hash tag, and so keys of marks. A primary that serves few hash
+    /// slots may have none of these keys. The worker then does not notice that the primary has lost its data.
+    static let hashSlotsPerHashTag = 128
+    static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
 
-    /// The hash tags in the order of their slots. Redis puts each key with a hash tag into the hash tag's
-    /// slot.
-    let tags: [(tag: String, slot: Int)]
+    /// The hash tags in the order of their hash slots. Redis puts each key with a hash tag into the hash tag's
+    /// hash slot.
+    let tags: [(tag: String, hashSlot: Int)]
 
-    /// One hash tag for all marks, for a server without a cluster. Such a server has no slots, so slot 0 means nothing.
+    /// One hash tag for all marks, for a server without a cluster. Such a server has no hash slots, so hash slot 0
+    /// means nothing.
     static let forSingleServer = MarkHashTags(tags: [("causeway/mark", 0)])
 
-    /// The hash tags for a cluster. A checksum of a hash tag decides its slot. So the first access tries several
-    /// hundred texts, until it has a hash tag for each block of slots.
+    /// The hash tags for a cluster. A checksum of a hash tag decides its hash slot. So the first access tries several
+    /// hundred texts, until it has a hash tag for each block of hash slots.
     static let forCluster: MarkHashTags = {
-        var tagsByBlockNumber: [Int: (tag: String, slot: Int)] = [:]
+        var tagsByBlockNumber: [Int: (tag: String, hashSlot: Int)] = [:]
         var number = 0
         while tagsByBlockNumber.count < hashTagCount {
             let tag = "causeway/mark/\(number)"
-            let slot = Array(tag.utf8).withUnsafeBytes { KeySlot.slot(of: $0) }
-            let blockNumber = slot / slotsPerHashTag
-            if tagsByBlockNumber[blockNumber] == nil { tagsByBlockNumber[blockNumber] = (tag, slot) }
+            let hashSlot = Array(tag.utf8).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }
+            let blockNumber = hashSlot / hashSlotsPerHashTag
+            if tagsByBlockNumber[blockNumber] == nil { tagsByBlockNumber[blockNumber] = (tag, hashSlot) }
             number += 1
         }
         return MarkHashTags(tags: tagsByBlockNumber.sorted { $0.key < $1.key }.map(\.value))
     }()
 
-    private init(tags: [(tag: String, slot: Int)]) { self.tags = tags }
+    private init(tags: [(tag: String, hashSlot: Int)]) { self.tags = tags }
 }

@@ -24,8 +24,8 @@ final class PrimaryConnections {
     private let configuration: RedisConfiguration
     private let isCancelled: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
-    /// The cluster's slots; nil if the next call must search for them.
-    private var slotMap: SlotMap?
+    /// The cluster's hash slots; nil if the next call must search for them.
+    private var hashSlotMap: HashSlotMap?
     private var lastPrimaries: [RedisURL.Location] = []
     /// The primary that the Sentinels named; nil if the next call must ask them.
     private var sentinelPrimary: RedisURL.Location?
@@ -50,32 +50,35 @@ final class PrimaryConnections {
     func closeAll() {
         for connection in connections.values { connection.close() }
         connections = [:]
-        slotMap = nil
+        hashSlotMap = nil
         sentinelPrimary = nil
     }
 
     /// Forgets the primaries but keeps the connections. The next call searches for the primaries.
     func forgetPrimaries() {
-        slotMap = nil
+        hashSlotMap = nil
         sentinelPrimary = nil
     }
 
     // MARK: - Finding the primaries
 
-    /// Returns each primary with those of the `slots` that it serves. Without a cluster, the only primary serves all of
-    /// them.
-    func findPrimaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
-        guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, slots) } }
-        let map = try findSlotMap()
+    /// Returns each primary with those of the `hashSlots` that it serves. Without a cluster, the only primary serves all
+    /// of them.
+    func findPrimaries(having hashSlots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, hashSlots: [Int])]
+    {
+        guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, hashSlots) } }
+        let map = try findHashSlotMap()
         return map.primaries.enumerated()
-            .map { position, location in (location, slots.filter { map.primaryIndicesBySlot[$0] == UInt16(position) }) }
+            .map { position, location in
+                (location, hashSlots.filter { map.primaryIndicesByHashSlot[$0] == UInt16(position) })
+            }
     }
 
     func findPrimaries() throws(RedisError) -> [RedisURL.Location] {
         switch configuration.topology {
         case .single: [configuration.url.location]
         case .sentinel(let sentinels): [try findPrimary(by: sentinels)]
-        case .cluster: try findSlotMap().primaries
+        case .cluster: try findHashSlotMap().primaries
         }
     }
 
@@ -86,9 +89,9 @@ final class PrimaryConnections {
         case .sentinel(let sentinels):
             return try findPrimary(by: sentinels)
         case .cluster:
-            let map = try findSlotMap()
-            let primaryIndex = map.primaryIndicesBySlot[key.withUnsafeBytes { KeySlot.slot(of: $0) }]
-            guard primaryIndex != SlotMap.noOwner else { throw RedisError(.clusterDown) }
+            let map = try findHashSlotMap()
+            let primaryIndex = map.primaryIndicesByHashSlot[key.withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }]
+            guard primaryIndex != HashSlotMap.noOwner else { throw RedisError(.clusterDown) }
             return map.primaries[Int(primaryIndex)]
         }
     }
@@ -102,16 +105,19 @@ final class PrimaryConnections {
         return location
     }
 
-    private func findSlotMap() throws(RedisError) -> SlotMap {
-        if let slotMap { return slotMap }
-        let lookup = SlotMapLookup(loop: loop, configuration: configuration)
+    private func findHashSlotMap() throws(RedisError) -> HashSlotMap {
+        if let hashSlotMap { return hashSlotMap }
+        let lookup = HashSlotMapLookup(loop: loop, configuration: configuration)
         // Ask the last known primaries first, because the configured servers may no longer exist. But use only half of
         // the attempts for them, so that the configured servers are asked too.
         let otherLocations = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try runLookup {
-            lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + otherLocations, $0)
+            lookup.find(
+                candidates: lastPrimaries.shuffled().prefix(HashSlotMapLookup.attemptsMax / 2) + otherLocations,
+                $0
+            )
         }
-        slotMap = map
+        hashSlotMap = map
         lastPrimaries = map.primaries
         closeConnections(except: map.primaries)
         return map
@@ -137,8 +143,8 @@ final class PrimaryConnections {
 
     // MARK: - Sending commands to primaries
 
-    /// Sends all commands at once. A reply redirects a command to another server if `slotMap` is out of date, or while
-    /// the key's slot moves. The command is then sent to that server; a second redirection is not followed.
+    /// Sends all commands at once. A reply redirects a command to another server if `hashSlotMap` is out of date, or
+    /// while the key's hash slot moves. The command is then sent to that server; a second redirection is not followed.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [ReplyResult] {
@@ -149,12 +155,13 @@ final class PrimaryConnections {
         guard case .success(.error(let text)) = reply,
             let redirection = text.withUnsafeBytes({ Redirection(error: $0, from: command.location) })
         else { return reply }
-        if !redirection.isAsk { slotMap = nil }
+        if !redirection.isAsk { hashSlotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Close the connection to the server that ASK named, unless `slotMap` has the server. Otherwise the connection
-        // could stay forever: only a search for the primaries closes connections, and no search follows an ASK.
-        if redirection.isAsk, let slotMap { closeConnections(except: slotMap.primaries) }
+        // Close the connection to the server that ASK named, unless `hashSlotMap` has the server. Otherwise the
+        // connection could stay forever: only a search for the primaries closes connections, and no search follows an
+        // ASK.
+        if redirection.isAsk, let hashSlotMap { closeConnections(except: hashSlotMap.primaries) }
         return redirectedReply ?? reply
     }
 

@@ -1,9 +1,9 @@
 /// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or
 /// was replaced (R24).
 ///
-/// In a cluster, each mark has many keys, in slots that are spread evenly over the cluster (``MarkHashTags``). A single
-/// server has one key for each mark. Code outside the lanes uses this type, with the lanes' Redis configuration. Not
-/// thread-safe. A failed call is not repeated.
+/// In a cluster, each mark has many keys, in hash slots that are spread evenly over the cluster (``MarkHashTags``). A
+/// single server has one key for each mark. Code outside the lanes uses this type, with the lanes' Redis configuration.
+/// Not thread-safe. A failed call is not repeated.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
 /// if
@@ -18,18 +18,20 @@ public final class PrimaryMarks {
         /// The texts of the marks, in the order in which ``readMarks(_:)`` got their names; nil for a mark that the
         /// primary lacks.
         public let markTexts: [String?]
-        /// The hash tags whose slots the primary serves, as indices of ``MarkHashTags/tags``. Not empty.
+        /// The hash tags whose hash slots the primary serves, as indices of ``MarkHashTags/tags``. Not empty.
         let hashTagIndices: [Int]
     }
 
-    /// Which copies of a mark are written. A copy is the mark's key in one of the slots of ``MarkHashTags``.
+    /// Which copies of a mark are written. A copy is the mark's key in one of the hash slots of ``MarkHashTags``.
     public enum WriteMode: Sendable {
-        /// Writes the mark's keys in all slots of ``MarkHashTags`` that the primary serves. Creates missing keys.
+        /// Writes the mark's keys in all hash slots of ``MarkHashTags`` that the primary serves. Creates missing keys.
         case writeAllCopies
-        /// Writes the mark's keys in all slots of ``MarkHashTags`` that the primary serves, but creates no missing key.
+        /// Writes the mark's keys in all hash slots of ``MarkHashTags`` that the primary serves, but creates no missing
+        /// key.
         case replaceExistingCopies
-        /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first slot of ``MarkHashTags`` that
-        /// the primary serves. Does nothing if this key is missing. Takes one write; the other modes write each key.
+        /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first hash slot of ``MarkHashTags``
+        /// that the primary serves. Does nothing if this key is missing. Takes one write; the other modes write each
+        /// key.
         case replaceFirstCopy
     }
 
@@ -64,7 +66,7 @@ public final class PrimaryMarks {
     // MARK: - Reading marks
 
     /// Reads the marks under these names on every primary. The result leaves out a primary that does not reply or
-    /// refuses to read a mark. It also leaves out a primary that owns none of the slots that have marks
+    /// refuses to read a mark. It also leaves out a primary that owns none of the hash slots that have marks
     /// (``MarkHashTags``).
     ///
     /// - Throws: if the primaries cannot be found.
@@ -73,8 +75,8 @@ public final class PrimaryMarks {
         if isCluster || readCallCount.isMultiple(of: Self.readsPerPrimarySearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
-            for (location, slots) in try connections.findPrimaries(having: hashTags.tags.map(\.slot)) {
-                let ownHashTagIndices = hashTags.tags.indices.filter { slots.contains(hashTags.tags[$0].slot) }
+            for (location, hashSlots) in try connections.findPrimaries(having: hashTags.tags.map(\.hashSlot)) {
+                let ownHashTagIndices = hashTags.tags.indices.filter { hashSlots.contains(hashTags.tags[$0].hashSlot) }
                 guard !ownHashTagIndices.isEmpty, let primary = readMarks(names, at: location, ownHashTagIndices)
                 else { continue }
                 primaries.append(primary)

@@ -1,11 +1,11 @@
 import Numbers
 import Reactor
 
-/// The content of an error MOVED or ASK. The named server gets all calls for the slot (MOVED), or only the next call
-/// with the same key (ASK).
+/// The content of an error MOVED or ASK. The named server gets all calls for the hash slot (MOVED), or only the next
+/// call with the same key (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
-    var slot: Int
+    var hashSlot: Int
     var location: RedisURL.Location
 
     /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or
@@ -24,7 +24,8 @@ struct Redirection: Equatable {
         } else {
             return nil
         }
-        guard let slot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])), slot < KeySlot.slotCount,
+        guard let hashSlot = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[1])),
+            hashSlot < KeyHashSlot.hashSlotCount,
             // Search for the last colon, because the host may be an IPv6 address without brackets.
             let colon = words[2].lastIndex(of: UInt8(ascii: ":")),
             let port = Decimal.parse(UnsafeRawBufferPointer(rebasing: words[2][(colon + 1)...])),
@@ -34,7 +35,7 @@ struct Redirection: Equatable {
                 by: replyingServer
             )
         else { return nil }
-        self.slot = Int(slot)
+        self.hashSlot = Int(hashSlot)
         self.location = location
     }
 }

@@ -31,7 +31,7 @@ enum RedisValue: Equatable {
 /// Reads replies with hiredis' parser and makes trees of values. It limits every length that the server can
 /// choose. It allocates memory for each reply, so script calls use ``ReplyReader`` instead.
 final class RedisValueReader {
-    /// The maximum number of parts of a reply. Even the reply about the slots of a large cluster has fewer.
+    /// The maximum number of parts of a reply. Even the reply about the hash slots of a large cluster has fewer.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 

@@ -44,7 +44,7 @@ struct ChannelOptions: ParsableArguments {
     /// Calls `body` with the only app and environment that match the options, and closes the keeper afterwards.
     ///
     /// - Throws: a `ValidationError` if several match, or none. An `ExitCode`, after the reason was printed, in
-    ///   one of three cases: the configuration is wrong; it allows no channels; `body` throws a ``ChannelRefusal``.
+    ///   one of three cases: the configuration is wrong; it allows no channels; `body` throws a ``ChannelFailure``.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try configurationFile.load(requiresFiles: true)
@@ -70,8 +70,8 @@ struct ChannelOptions: ParsableArguments {
             await keeper.close()
         } catch {
             await keeper.close()
-            guard let refusal = error as? ChannelRefusal else { throw error }
-            StandardStreams.printError("causeway channels \(name): \(refusal.text)")
+            guard let failure = error as? ChannelFailure else { throw error }
+            StandardStreams.printError("causeway channels \(name): \(failure.text)")
             throw ExitCode.failure
         }
     }

@@ -6,7 +6,7 @@ struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields whose value was replaced or added by a repair.
     private(set) var repairedFields: Set<Field> = []
-    /// The offset and the length of each insertion, in the order in which they were made.
+    /// Each insertion: its offset in the text as the text was at that moment, and its length. Oldest first.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 

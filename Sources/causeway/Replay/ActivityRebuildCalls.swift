@@ -33,10 +33,10 @@ struct ActivityRebuildCalls {
             // Without this flag, Redis might reply `alertHeld`, because it keeps the alert of an older command, and
             // would not admit the command. The flag does no harm: a rebuild sends no alert.
             admission.mayReplaceHeldAlert = true
-            let heldRecord = Self.heldCommand(command, of: record, app: app, activity: identifier)
-            return (admission, heldRecord, command.hasAlert)
+            let heldCommand = Self.heldCommand(command, of: record, app: app, activity: identifier)
+            return (admission, heldCommand, command.hasAlert)
         }
-        guard let (admission, heldRecord, hasAlert) = admissionParts else { return nil }
+        guard let (admission, heldCommand, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
         // The digest 0 belongs to no content, so Redis does not know what the activity shows. If the command has
@@ -55,7 +55,7 @@ struct ActivityRebuildCalls {
         holdCall = StoreCall(
             tag: 0,
             subject: subject,
-            operation: .hold(version: version, command: heldRecord, hasAlert: false)
+            operation: .hold(version: version, command: heldCommand, hasAlert: false)
         )
     }
 

@@ -11,7 +11,7 @@ struct AudienceRebuildCalls {
     /// Finishes the fan-out of the command, which has one range. Otherwise the next command would get one range too,
     /// and only one lane could work on it: while a fan-out is unfinished, Redis does not change the audience's number
     /// of ranges, for an hour at most.
-    let finishCall: AudienceCall<[UInt8]>
+    let finishRangeCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
     /// configuration.
@@ -43,7 +43,7 @@ struct AudienceRebuildCalls {
         }
         admissionCall = makeCall(.admit(admission.withoutSpacing))
         settlementCall = makeCall(.settle(version: candidate.version))
-        finishCall = makeCall(.finishRange(range, version: candidate.version, OutcomeCounts(), ResponseTimes()))
+        finishRangeCall = makeCall(.finishRange(range, version: candidate.version, OutcomeCounts(), ResponseTimes()))
     }
 }
 

@@ -28,7 +28,10 @@ extension ReplayDecider {
         case .duplicate: return ReplayVerdict(reason: .duplicate)
         case .unchanged: return ReplayVerdict(reason: .unchanged)
         case .ended: return ReplayVerdict(reason: .ended)
-        default: return ReplayVerdict(reason: .superseded)
+        case .superseded: return ReplayVerdict(reason: .superseded)
+        // An admission has none of these verdicts.
+        case .unknown, .settled, .claimedByAnother, .lost, .progress, .finished, .pages, .page, .appended:
+            return ReplayVerdict(reason: .superseded)
         }
     }
 

@@ -43,7 +43,7 @@ extension ReplayRebuilder {
             if reply.verdict == .send { admittedCalls.append(calls) } else { count(.audiencesKnown) }
         }
         _ = try store.perform(admittedCalls.map(\.settlementCall), until: isCancelled)
-        _ = try store.perform(admittedCalls.map(\.finishCall), until: isCancelled)
+        _ = try store.perform(admittedCalls.map(\.finishRangeCall), until: isCancelled)
         count(.audiencesWritten, admittedCalls.count)
     }
 }

@@ -204,7 +204,7 @@ extension Simulation {
                 // A newer version may end an older one before the round has reached all members. This happens while a
                 // host does not respond. It also happens after a crash, if the newer version was under way and the next
                 // owner has no room for its record.
-                let mayEndEarly = parameters.kind == .outages || hadCrash && rereadingCount > 0
+                let mayEndEarly = parameters.kind == .outages || hadCrash && rewindCount > 0
                 let mayLackMembers =
                     isSuperseded && (countedMemberCount == 0 || mayEndEarly && countedMemberCount < memberCount)
                 if countedMemberCount != memberCount, !mayLackMembers {

@@ -99,7 +99,7 @@ extension Simulation {
         }
         wipe.isDraining = true
         workers[commandWorkerIndex].core
-            .withdrawWaitingCommands { record in
+            .dropWaitingCommands { record in
                 commandsInCore.contains(Int(record.rawValue)) || wipe.commandRecordsInCore.contains(record.rawValue)
             }
     }
@@ -163,7 +163,7 @@ extension Simulation {
         guard wipeNumber > 0 else { return false }
         trace?("\(nowMilliseconds % 1_000_000) command \(number) again: \(returnedCommand.handoverResult)")
         wipe.commandRecordsInCore.remove(record)
-        if Int(wipeNumber) == wipe.count, returnedCommand.handoverResult != .withdrawn {
+        if Int(wipeNumber) == wipe.count, returnedCommand.handoverResult != .dropped {
             wipe.commandsToReread.remove(Int(number))
         }
         return true

@@ -82,7 +82,7 @@ final class Simulation {
     var hadPartitionAddition = false
     var hadMembershipChange = false
     /// How often a worker began to read passed-over records again.
-    var rereadingCount = 0
+    var rewindCount = 0
     var wipe = SimulatedWipe()
 
     init(seed: UInt64, kind: SimulationParameters.Kind) {
@@ -266,15 +266,15 @@ final class Simulation {
             worker.core.endBatch(now: worker.moment(nowMilliseconds))
         }
         for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isBeingRevoked {
-            if let rereading = worker.core.rereadRequest(entry.indexInCore, now: worker.moment(nowMilliseconds)) {
-                worker.core.rereadingBegan(
+            if let rewind = worker.core.rewindRequest(entry.indexInCore, now: worker.moment(nowMilliseconds)) {
+                worker.core.rewindBegan(
                     entry.indexInCore,
-                    from: rereading.offset,
+                    from: rewind.offset,
                     now: worker.moment(nowMilliseconds)
                 )
-                worker.assignments[partition]?.nextOffset = rereading.offset
-                worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rereading.pauseMilliseconds
-                rereadingCount += 1
+                worker.assignments[partition]?.nextOffset = rewind.offset
+                worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rewind.pauseMilliseconds
+                rewindCount += 1
             }
             guard let entry = worker.assignments[partition], nowMilliseconds >= entry.pausedUntilMilliseconds else {
                 continue
@@ -385,7 +385,7 @@ final class Simulation {
             guard workers[commandWorkerIndex] === worker, !takeReturnedRereadCommand(returnedCommand) else { continue }
             commandsInCore.remove(number)
             trace?("\(nowMilliseconds % 1_000_000) command \(number): \(returnedCommand.handoverResult)")
-            if returnedCommand.handoverResult != .withdrawn { commands[number].ending = returnedCommand.handoverResult }
+            if returnedCommand.handoverResult != .dropped { commands[number].ending = returnedCommand.handoverResult }
         }
     }
 

@@ -37,7 +37,7 @@ struct EvidenceTests {
         quietFrame.alert = nil
         try journal.append(CommandJournal.LineTemplate(quietFrame, event: "end", sequence: 2_001), activity: "m-0008")
         try journal.flush()
-        let lines = try readLines(evidence.commandsFile)
+        let lines = try readLines(evidence.commandsPath)
         #expect(lines.count == 2_001)
         #expect(lines[41]["command"] as? String == "42/m-0007" && lines[41]["activity"] as? String == "m-0007")
         #expect(lines[41]["event"] as? String == "update" && lines[41]["alert"] as? String == "\"SIX\"! É")
@@ -53,14 +53,14 @@ struct EvidenceTests {
         var policy = Policy(name: "default")
         policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
         try evidence.writePolicy(policy)
-        let object = try #require(try readLines(evidence.policyFile).first)
+        let object = try #require(try readLines(evidence.policyPath).first)
         #expect(object["spacingMilliseconds"] as? Int == 1_000)
         #expect(object["budget"] as? [String: Int] == ["pushes": 7, "refillPerHour": 600, "reservedForAlerts": 2])
     }
 
     @Test func `Files of an earlier run are deleted`() throws {
         let evidence = try EvidenceFiles(directory: directory.path("evidence"))
-        for file in [evidence.commandsFile, evidence.pushesFile] { try TextFile.write("old\n", to: file) }
+        for file in [evidence.commandsPath, evidence.pushesPath] { try TextFile.write("old\n", to: file) }
         _ = try EvidenceFiles(directory: directory.path("evidence"))
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path("evidence")).isEmpty)
         #expect(throws: LabError.self) { try EvidenceFiles(directory: "/nowhere/at/all") }

@@ -4,7 +4,7 @@ import Testing
 @testable import Delivery
 
 /// `Delivery` hands each command that addresses an audience or a channel over to `Audiences`. A command that comes back
-/// with an outcome has a result, unless the command is read again and the outcome says nothing new. A withdrawn command
+/// with an outcome has a result, unless the command is read again and the outcome says nothing new. A dropped command
 /// is left to the next owner of its partition.
 @Suite struct AudienceCommandTests {
     private static func addressToAudience(_ command: String) -> String { CommandText.addressToAudience(command) }
@@ -135,7 +135,7 @@ import Testing
         #expect(core.takeHandover() == nil)
     }
 
-    @Test func `After a revocation, a command that was handed over has an outcome or is withdrawn`() throws {
+    @Test func `After a revocation, a command that was handed over has an outcome or is dropped`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1)), Self.addressToAudience(.update(2)))
         let (firstHandover, secondHandover) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
@@ -144,7 +144,7 @@ import Testing
             core.delivery.isRevocationUnderWay(firstHandover)
                 && core.delivery.isRevocationUnderWay(secondHandover)
         )
-        core.endHandover(secondHandover, .withdrawn)
+        core.endHandover(secondHandover, .dropped)
         #expect(!core.isDrained(core.commandsPartition))
         core.endHandover(firstHandover, .outcome(.unchanged))
         core.acknowledgeAll()

@@ -115,7 +115,7 @@ extension Simulation {
             let view = worker.delivery.view(record)
             let ending: HandoverResult
             if worker.delivery.isPartitionRevoked(record), random.chance(500) {
-                ending = .withdrawn
+                ending = .dropped
             } else if random.chance(500) {
                 let partition = SimulatedLog.Partition(
                     topic: SimulatedLog.commandsTopic,

@@ -19,8 +19,8 @@ struct RoundClaim: BitwiseCopyable {
     /// Since when the present claim counts as held: the end of the pause before it (monotonic milliseconds). Nil: it is
     /// the round's first claim.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
-    /// When the core found that the store had lost the round with its members, or may lack its members
-    /// (monotonic milliseconds); nil: the core has not found this since the last claim.
+    /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
+    /// round, or may lack its members. Nil: the core has not found this since the last claim.
     @CompactOptional var membersLostSinceMilliseconds: Int64?
 
     init(number: UInt64) { self.number = number }

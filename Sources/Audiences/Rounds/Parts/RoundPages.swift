@@ -2,8 +2,9 @@ import Delivery
 
 /// The pages of members that a round has read or requested.
 struct RoundPages: BitwiseCopyable {
-    // The first and the last page in the round's list, which is in the order of positions; `.null`: the list is empty.
+    /// The first page in the round's list, which is in the order of positions; `.null`: the list is empty.
     var first = PageIndex.null
+    /// The last page in the round's list; `.null`: the list is empty.
     var last = PageIndex.null
     /// The page whose members have their turn now; `.null`: none.
     var current = PageIndex.null

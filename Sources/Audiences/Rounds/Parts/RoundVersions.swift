@@ -32,4 +32,12 @@ struct RoundVersions: BitwiseCopyable {
     /// record's partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`): the
     /// passed-over record may be one of theirs, and may get room only when the round's other records have settled.
     var wasClaimingAtLastPassOver = false
+
+    /// Forgets the newest settled and the newest admitted version. The next claim's reply names the newest admitted one,
+    /// and the checkpoint from which the round continues names the newest settled one.
+    mutating func forgetNewest() {
+        newestSettled = .zero
+        newestAdmitted = .zero
+        newestAdmittedMissingSinceMilliseconds = nil
+    }
 }

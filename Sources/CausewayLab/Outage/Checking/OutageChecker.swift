@@ -106,14 +106,14 @@ struct OutageChecker {
         _ command: OutageHistory.Command,
         in observations: ActivityObservations
     ) {
-        if isOlderThan(ageLimits.secondsMax(of: command.event), command, at: push.arrivedAtMilliseconds) {
+        if isOlder(command, thanSeconds: ageLimits.secondsMax(of: command.event), at: push.arrivedAtMilliseconds) {
             let ageSeconds = (push.arrivedAtMilliseconds - command.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the \(command.event) \(command.version.sequence), \(ageSeconds) s old"
             )
         }
         guard command.event != .start, let alert = observations.alert(of: push) else { return }
-        if isOlderThan(ageLimits.alertSeconds, alert, at: push.arrivedAtMilliseconds) {
+        if isOlder(alert, thanSeconds: ageLimits.alertSeconds, at: push.arrivedAtMilliseconds) {
             let ageSeconds = (push.arrivedAtMilliseconds - alert.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the alert of \(alert.version.sequence), \(ageSeconds) s old"
@@ -121,7 +121,8 @@ struct OutageChecker {
         }
     }
 
-    private func isOlderThan(_ seconds: Int64, _ command: OutageHistory.Command, at milliseconds: Int64) -> Bool {
+    /// Whether a command was older than `seconds` at this time, UNIX milliseconds, by more than the tolerance.
+    private func isOlder(_ command: OutageHistory.Command, thanSeconds seconds: Int64, at milliseconds: Int64) -> Bool {
         milliseconds - command.timestampMilliseconds > seconds * 1_000 + AgeLimits.toleranceMilliseconds
     }
 
@@ -179,7 +180,7 @@ struct OutageChecker {
         {
             return false
         }
-        return !isOlderThan(ageLimits.secondsMax(of: command.event), command, at: screensReadAtMilliseconds)
+        return !isOlder(command, thanSeconds: ageLimits.secondsMax(of: command.event), at: screensReadAtMilliseconds)
     }
 
     /// Whether a phone must have the activity. This is true in each of three cases: a phone has the activity already,
@@ -195,7 +196,8 @@ struct OutageChecker {
         guard observations.screen != nil else { return }
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
         for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
-            guard isRequired(command), !isOlderThan(ageLimits.alertSeconds, command, at: screensReadAtMilliseconds)
+            guard isRequired(command),
+                !isOlder(command, thanSeconds: ageLimits.alertSeconds, at: screensReadAtMilliseconds)
             else {
                 continue
             }
@@ -290,12 +292,12 @@ private struct ActivityObservations {
             .sorted { $0.arrivedAtMilliseconds < $1.arrivedAtMilliseconds }
         let firstLifetimeEndIndex = hasLifetime ? effectivePushes.firstIndex { $0.stateDigest == nil } : nil
         let pushCountBeforeLifetimeEnd = firstLifetimeEndIndex ?? effectivePushes.count
-        let pushesFromLifetimeEnd = effectivePushes[pushCountBeforeLifetimeEnd...]
-        lifetimeEnds = pushesFromLifetimeEnd.filter { $0.stateDigest == nil }
-        restarts = pushesFromLifetimeEnd.filter { $0.effect == .started }
+        let pushesSinceLifetimeEnd = effectivePushes[pushCountBeforeLifetimeEnd...]
+        lifetimeEnds = pushesSinceLifetimeEnd.filter { $0.stateDigest == nil }
+        restarts = pushesSinceLifetimeEnd.filter { $0.effect == .started }
         acceptedPushes =
             effectivePushes[..<pushCountBeforeLifetimeEnd]
-            + pushesFromLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
+            + pushesSinceLifetimeEnd.filter { $0.stateDigest != nil && $0.effect != .started }
         self.screen = screen
         commandByState = Dictionary(self.commands.map { ($0.stateDigest, $0) }, uniquingKeysWith: { first, _ in first })
         let alertCommands = self.commands.compactMap { command in command.alert.map { ($0, command) } }

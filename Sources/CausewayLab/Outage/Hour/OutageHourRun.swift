@@ -24,7 +24,7 @@ final class OutageHourRun {
     private var commitWaitMeter = CommitWaitMeter()
     private var tableLines = [OutageMinute.header]
     private var minutes: [OutageMinute] = []
-    private var minute: OutageMinute
+    private var currentMinute: OutageMinute
     private var lastCPUMilliseconds: Int64 = 0
     private var pushesAfterReturn = PushesAfterReturn()
 
@@ -45,7 +45,7 @@ final class OutageHourRun {
         groupPositionReader = try deployment.makeGroupPositionReader()
         outcomeCounter = try OutcomeCounter(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
-        minute = OutageMinute(number: 1, isHostUnreachable: false)
+        currentMinute = OutageMinute(number: 1, isHostUnreachable: false)
     }
 
     /// Starts the workers, waits until all tokens are registered, plays the outage, and stops the workers.
@@ -111,7 +111,7 @@ final class OutageHourRun {
                 try feeds[index].writeDueCommands(to: elapsedMilliseconds, commandProducer)
                 for command in feeds[index].takeCommands() {
                     recentCommands.append(command)
-                    minute.commandCount += 1
+                    currentMinute.commandCount += 1
                 }
             }
             if let step = steps.first, elapsedMilliseconds >= step.dueMilliseconds {
@@ -150,9 +150,9 @@ final class OutageHourRun {
             let ageMilliseconds =
                 command.map { push.arrivedAtMilliseconds - $0.producedAtMilliseconds }
                 ?? Int64(DurationHistogram.millisecondsMax)
-            return minute.freshness.add(milliseconds: ageMilliseconds)
+            return currentMinute.freshness.add(milliseconds: ageMilliseconds)
         }
-        minute.affectedAppPushCount += 1
+        currentMinute.affectedAppPushCount += 1
         let isNewest = command != nil && command == recentCommands.newestCommand(of: push.activity)
         pushesAfterReturn.add(push, isNewest: isNewest)
     }
@@ -168,25 +168,27 @@ final class OutageHourRun {
             return
         }
         commitWaitMeter.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
-        minute.uncommittedRecordCount = polledPositions.reduce(0) { $0 + $1.logEndOffset - ($1.committedOffset ?? 0) }
+        currentMinute.uncommittedRecordCount = polledPositions.reduce(0) {
+            $0 + $1.logEndOffset - ($1.committedOffset ?? 0)
+        }
     }
 
     private func finishMinute(elapsedMilliseconds: Int64) throws(LabError) {
-        minute.longestCommitWaitMilliseconds = commitWaitMeter.takeLongestMilliseconds()
+        currentMinute.longestCommitWaitMilliseconds = commitWaitMeter.takeLongestMilliseconds()
         let usages = deployment.workerProcessIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpuMilliseconds = usages.reduce(0) { $0 + $1.cpuMilliseconds }
-        minute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds
+        currentMinute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds
         lastCPUMilliseconds = cpuMilliseconds
-        minute.residentBytes = deployment.workerProcessIdentifiers.reduce(0) {
+        currentMinute.residentBytes = deployment.workerProcessIdentifiers.reduce(0) {
             $0 + (ProcessUsage.residentBytes(of: $1) ?? 0)
         }
-        StandardStreams.printOutput(minute.text)
-        tableLines.append(minute.text)
+        StandardStreams.printOutput(currentMinute.text)
+        tableLines.append(currentMinute.text)
         if let tableFile { try TextFile.write(tableLines.joined(separator: "\n") + "\n", to: tableFile) }
-        minutes.append(minute)
+        minutes.append(currentMinute)
         let middleOfNextMinuteMilliseconds = elapsedMilliseconds + Self.minuteMilliseconds / 2
-        minute = OutageMinute(
-            number: minute.number + 1,
+        currentMinute = OutageMinute(
+            number: currentMinute.number + 1,
             isHostUnreachable: schedule.isHostUnreachable(at: middleOfNextMinuteMilliseconds)
         )
     }

@@ -21,7 +21,7 @@ struct PushesAfterReturn {
     /// Records a push that the host has accepted.
     ///
     /// Ignores pushes before the return. Also ignores pushes with an `aps.timestamp` up to the beginning of the outage:
-    /// the worker may have written them before the outage, and cannot withdraw them. The host reads them from its
+    /// the worker may have written them before the outage, and cannot take them back. The host reads them from its
     /// sockets when it returns.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }

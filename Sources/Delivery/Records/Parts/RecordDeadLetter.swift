@@ -5,11 +5,11 @@ struct RecordDeadLetter: BitwiseCopyable {
     var detail = BlockRange()
     /// The key of the record; nil if it had none.
     var key: BlockRange?
-    var writtenValue = DeadLetterValue.asReceived
+    var valueForm = DeadLetterValueForm.asReceived
 }
 
 /// What a dead letter contains of the record's value.
-enum DeadLetterValue: UInt8 {
+enum DeadLetterValueForm: UInt8 {
     case asReceived
     /// The record had no value.
     case absent

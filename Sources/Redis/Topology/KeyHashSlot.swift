@@ -1,22 +1,22 @@
-/// A key's slot in a cluster, and a fingerprint that identifies the key.
-struct KeySlot: Equatable {
-    /// The number of slots. It is the same in every cluster.
-    static let slotCount = 16_384
+/// A key's hash slot in a cluster, and a fingerprint that identifies the key.
+struct KeyHashSlot: Equatable {
+    /// The number of hash slots. It is the same in every cluster.
+    static let hashSlotCount = 16_384
 
-    /// The key's slot, 0..<``slotCount``.
-    var slot: Int
+    /// The key's hash slot, 0..<``hashSlotCount``.
+    var hashSlot: Int
     /// A hash of the whole key, so that calls and ``AskRedirections`` need not store the key. It is never 0, because 0
     /// means that there is no key.
     var fingerprint: UInt64
 
     init(_ key: UnsafeRawBufferPointer) {
-        slot = Self.slot(of: key)
+        hashSlot = Self.hashSlot(of: key)
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// Returns the slot of a key, by the cluster specification: the CRC16 of the key's hash tag, modulo ``slotCount``.
-    /// If the key has no hash tag, or an empty one, the CRC16 is that of the whole key.
-    static func slot(of key: UnsafeRawBufferPointer) -> Int {
+    /// Returns the hash slot of a key, by the cluster specification: the CRC16 of the key's hash tag, modulo
+    /// ``hashSlotCount``. If the key has no hash tag, or an empty one, the CRC16 is that of the whole key.
+    static func hashSlot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
             let rest = UnsafeRawBufferPointer(rebasing: key[(opening + 1)...])
@@ -26,7 +26,7 @@ struct KeySlot: Equatable {
         }
         var checksum = CRC16()
         checksum.add(tag)
-        return Int(checksum.value) % slotCount
+        return Int(checksum.value) % hashSlotCount
     }
 }
 

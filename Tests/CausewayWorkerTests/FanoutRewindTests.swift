@@ -3,8 +3,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// A lane asks for records of the fan-out topic again, while older records are still on their way to it.
-@Suite struct FanoutRereadingTests {
+/// A lane requests a rewind of the fan-out topic, while older records are still on their way to the lane.
+@Suite struct FanoutRewindTests {
     private static let partition = TopicPartition(topic: TopicIdentifier(index: Intake.fanoutTopicIndex), partition: 3)
 
     private var table: AssignmentTable
@@ -21,7 +21,7 @@ import Testing
                 InboxEntry(
                     messageAddress: 0,
                     assignmentNumber: $0.assignmentNumber,
-                    rereadRequestCount: $0.rereadRequestCount,
+                    rewindRequestCount: $0.rewindRequestCount,
                     topic: Intake.fanoutTopicIndex,
                     partition: Self.partition.partition,
                     bytes: 100
@@ -29,7 +29,7 @@ import Testing
             }
     }
 
-    private func makeRereadRequest(_ assignmentNumber: UInt32) -> LaneReport {
+    private func makeRewindRequest(_ assignmentNumber: UInt32) -> LaneReport {
         LaneReport(
             topic: Intake.fanoutTopicIndex,
             partition: Self.partition.partition,
@@ -39,9 +39,9 @@ import Testing
         )
     }
 
-    /// The lane asks to read the partition again, and later asks once more. It must drop the records from before its
-    /// second request, also those that its first request has brought.
-    @Test func `Records from before the new reading are dropped`() throws {
+    /// The lane requests a rewind, and later a second one. It must drop the records from before its second request, also
+    /// those that its first request has brought.
+    @Test func `Records from before the rewind are dropped`() throws {
         var tests = self
         let firstEntry = try #require(tests.dealRecord())
         #expect(firstEntry.topic == Intake.fanoutTopicIndex && firstEntry.partition == 3)
@@ -53,15 +53,15 @@ import Testing
             assumedBehindUntilMilliseconds: 0
         )
         #expect(lanePartition.expects(firstEntry))
-        lanePartition.rereadRequestCount &+= 1
+        lanePartition.rewindRequestCount &+= 1
         #expect(!lanePartition.expects(firstEntry))
-        let isAccepted = tests.table.noteRereadRequest(makeRereadRequest(firstEntry.assignmentNumber))
+        let isAccepted = tests.table.noteRewindRequest(makeRewindRequest(firstEntry.assignmentNumber))
         #expect(isAccepted)
         let secondEntry = try #require(tests.dealRecord())
         #expect(lanePartition.expects(secondEntry) && !lanePartition.expects(firstEntry))
-        lanePartition.rereadRequestCount &+= 1
+        lanePartition.rewindRequestCount &+= 1
         #expect(!lanePartition.expects(secondEntry))
-        let isAcceptedAgain = tests.table.noteRereadRequest(makeRereadRequest(firstEntry.assignmentNumber))
+        let isAcceptedAgain = tests.table.noteRewindRequest(makeRewindRequest(firstEntry.assignmentNumber))
         let thirdEntry = try #require(tests.dealRecord())
         #expect(isAcceptedAgain && lanePartition.expects(thirdEntry))
     }
@@ -71,8 +71,8 @@ import Testing
         let firstEntry = try #require(tests.dealRecord())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteRereadRequest(makeRereadRequest(firstEntry.assignmentNumber))
+        let isAccepted = tests.table.noteRewindRequest(makeRewindRequest(firstEntry.assignmentNumber))
         #expect(!isAccepted)
-        #expect(tests.table[Self.partition]?.rereadRequestCount == 0)
+        #expect(tests.table[Self.partition]?.rewindRequestCount == 0)
     }
 }

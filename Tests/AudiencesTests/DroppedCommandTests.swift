@@ -5,8 +5,8 @@ import Testing
 @testable import Audiences
 
 /// A producer need not key its records by audience, so commands of one audience may come from several partitions. If
-/// some of these partitions are revoked, the core withdraws only the waiting commands from the revoked partitions.
-@Suite struct WithdrawalTests {
+/// some of these partitions are revoked, the core drops only the waiting commands from these partitions.
+@Suite struct DroppedCommandTests {
     private struct ReturnedRecord: Equatable {
         var record: UInt32
         var ending: HandoverResult
@@ -28,10 +28,10 @@ import Testing
         return harness
     }
 
-    @Test func `If only the carrier of an alert is withdrawn, the alert's command is sent itself`() throws {
+    @Test func `If only the carrier of an alert is dropped, the alert's command is sent itself`() throws {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
-        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .withdrawn)])
+        harness.core.dropWaitingCommands { $0.rawValue == 2 }
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .dropped)])
         harness.performPendingWork()
         #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 1, ending: .fannedOut)])
         let record = try #require(harness.producedRecords.first)
@@ -42,26 +42,26 @@ import Testing
     @Test func `An alert's command takes over its carrier's position before a start`() {
         let harness = harnessWithCarriedAlert()
         harness.handOver(3, .start, expirationSeconds: harness.nowMilliseconds / 1_000 + 3_600)
-        harness.core.withdrawWaitingCommands { $0.rawValue == 2 }
-        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .withdrawn)])
+        harness.core.dropWaitingCommands { $0.rawValue == 2 }
+        #expect(takeReturnedRecords(harness) == [ReturnedRecord(record: 2, ending: .dropped)])
         harness.performPendingWork()
         harness.advanceClock(milliseconds: 60_000)
         let returns = takeReturnedRecords(harness)
         #expect(returns.map(\.record) == [1, 3] && returns.allSatisfy { $0.ending == .fannedOut })
     }
 
-    @Test func `A command and the carrier of its alert are withdrawn together`() {
+    @Test func `A command and the carrier of its alert are dropped together`() {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdrawWaitingCommands { _ in true }
+        harness.core.dropWaitingCommands { _ in true }
         let returns = takeReturnedRecords(harness)
-        #expect(Set(returns.map(\.record)) == [1, 2] && returns.allSatisfy { $0.ending == .withdrawn })
+        #expect(Set(returns.map(\.record)) == [1, 2] && returns.allSatisfy { $0.ending == .dropped })
         harness.performPendingWork()
         #expect(harness.instructions.isEmpty)
     }
 
     @Test func `A carrier whose partition stays keeps the alert`() throws {
         let harness = harnessWithCarriedAlert()
-        harness.core.withdrawWaitingCommands { $0.rawValue == 1 }
+        harness.core.dropWaitingCommands { $0.rawValue == 1 }
         #expect(takeReturnedRecords(harness) == [])
         harness.performPendingWork()
         let endings = takeReturnedRecords(harness)

@@ -5,9 +5,9 @@ import Testing
 
 @testable import Redis
 
-/// The slots and fingerprints of keys, and the redirections of calls to other servers.
-@Suite(.ownThread) struct KeySlotTests {
-    @Test func `The slot of a key is the one that a server computes`() throws {
+/// The hash slots and fingerprints of keys, and the redirections of calls to other servers.
+@Suite(.ownThread) struct KeyHashSlotTests {
+    @Test func `The hash slot of a key is the one that a server computes`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", String(try Listener.findUnusedLoopbackPort()),
         ])
@@ -31,10 +31,10 @@ import Testing
         }
     }
 
-    private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeySlot($0).slot } }
+    private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeyHashSlot($0).hashSlot } }
 
     @Test func `Different keys have different fingerprints`() {
-        let fingerprints = Set((0..<100_000).map { TopologyCaller.key($0) { KeySlot($0).fingerprint } })
+        let fingerprints = Set((0..<100_000).map { TopologyCaller.key($0) { KeyHashSlot($0).fingerprint } })
         #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))
     }
 
@@ -48,7 +48,7 @@ import Testing
     )
     func `A redirection is read`(text: String, isAsk: Bool, slot: Int, location: String) throws {
         let redirection = try #require(self.redirection(text))
-        #expect(redirection.isAsk == isAsk && redirection.slot == slot)
+        #expect(redirection.isAsk == isAsk && redirection.hashSlot == slot)
         #expect(redirection.location.description == location)
     }
 

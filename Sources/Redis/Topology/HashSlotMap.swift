@@ -1,43 +1,43 @@
 import Reactor
 
-/// The server of each slot, as one server of a cluster reported it.
-struct SlotMap: Equatable {
+/// The server of each hash slot, as one server of a cluster reported it.
+struct HashSlotMap: Equatable {
     /// The maximum number of primaries of a cluster. Redis recommends at most about this number of servers.
     static let primariesMax = 1_000
     static let noOwner = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
-    /// Replicas of the primaries. A later look-up may ask them, too, for the server of each slot.
+    /// Replicas of the primaries. A later look-up may ask them, too, for the server of each hash slot.
     private(set) var replicas: [RedisURL.Location] = []
-    /// For each slot: the index of its server in `primaries`, or `noOwner`.
-    private(set) var primaryIndicesBySlot = [UInt16](repeating: noOwner, count: KeySlot.slotCount)
+    /// For each hash slot: the index of its server in `primaries`, or `noOwner`.
+    private(set) var primaryIndicesByHashSlot = [UInt16](repeating: noOwner, count: KeyHashSlot.hashSlotCount)
 
-    /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
+    /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last hash slot of a range, the primary and
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
-    /// form, too many slots or too many primaries.
+    /// form, too many hash slots or too many primaries.
     ///
     /// - Parameter replyingServer: the server that sent the reply. A server that is listed without a host, or with
     ///   `?`, has the host of this server.
     init?(slots reply: RedisValue, from replyingServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
-        // Limits the work for a wrong reply: its ranges together may have at most as many slots as a cluster. A slot
-        // that occurs twice is not noticed.
-        var remainingSlotCount = Int64(KeySlot.slotCount)
+        // Limits the work for a wrong reply: its ranges together may have at most as many hash slots as a cluster. A
+        // hash slot that occurs twice is not noticed.
+        var remainingHashSlotCount = Int64(KeyHashSlot.hashSlotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
-                let firstSlot = parts[0].integer, let lastSlot = parts[1].integer,
-                firstSlot >= 0, firstSlot <= lastSlot, lastSlot < Int64(KeySlot.slotCount),
-                lastSlot - firstSlot < remainingSlotCount,
+                let firstHashSlot = parts[0].integer, let lastHashSlot = parts[1].integer,
+                firstHashSlot >= 0, firstHashSlot <= lastHashSlot, lastHashSlot < Int64(KeyHashSlot.hashSlotCount),
+                lastHashSlot - firstHashSlot < remainingHashSlotCount,
                 let primary = Self.location(parts[2], replyingServer)
             else { return nil }
-            remainingSlotCount -= lastSlot - firstSlot + 1
+            remainingHashSlotCount -= lastHashSlot - firstHashSlot + 1
             let primaryIndex = primaryIndices[primary] ?? UInt16(clamping: primaries.count)
             if primaryIndices.updateValue(primaryIndex, forKey: primary) == nil {
                 guard primaries.count < Self.primariesMax else { return nil }
                 primaries.append(primary)
             }
-            for slot in Int(firstSlot)...Int(lastSlot) { primaryIndicesBySlot[slot] = primaryIndex }
+            for hashSlot in Int(firstHashSlot)...Int(lastHashSlot) { primaryIndicesByHashSlot[hashSlot] = primaryIndex }
             for replica in parts[3...].compactMap({ Self.location($0, replyingServer) })
             where replicas.count < Self.primariesMax && !replicas.contains(replica) {
                 replicas.append(replica)
@@ -53,10 +53,10 @@ struct SlotMap: Equatable {
     }
 }
 
-/// Asks servers of a cluster for the slots, one after the other, until one replies. Only one look-up may run
+/// Asks servers of a cluster for the hash slots, one after the other, until one replies. Only one look-up may run
 /// at a time.
-final class SlotMapLookup {
-    typealias Completion = (Result<SlotMap, RedisError>) -> Void
+final class HashSlotMapLookup {
+    typealias Completion = (Result<HashSlotMap, RedisError>) -> Void
 
     /// The maximum number of servers that one look-up asks.
     static let attemptsMax = 8
@@ -117,12 +117,12 @@ final class SlotMapLookup {
         case .success(.error(let text)):
             askNextServer(after: RedisError(reply: text, from: candidate))
         case .success(let value):
-            guard let map = SlotMap(slots: value, from: candidate) else {
+            guard let map = HashSlotMap(slots: value, from: candidate) else {
                 return askNextServer(
                     after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS")
                 )
             }
-            // A server that has just joined the cluster, or was removed from it, knows no slots.
+            // A server that has just joined the cluster, or was removed from it, knows no hash slots.
             guard !map.primaries.isEmpty else {
                 return askNextServer(after: RedisError(.clusterDown, "\(candidate): the server knows no cluster slots"))
             }
@@ -132,7 +132,7 @@ final class SlotMapLookup {
         }
     }
 
-    private func finish(_ result: Result<SlotMap, RedisError>) {
+    private func finish(_ result: Result<HashSlotMap, RedisError>) {
         let completion = completion
         cancel()
         completion?(result)
