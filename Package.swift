@@ -84,9 +84,9 @@ let package = Package(
                 .embedInCode("Scripts/admit-batches.lua"), .embedInCode("Scripts/admit-activities.lua"),
                 .embedInCode("Scripts/admit-registrations.lua"), .embedInCode("Scripts/admit-devices.lua"),
                 .embedInCode("Scripts/versions.lua"), .embedInCode("Scripts/digest-lists.lua"),
-                .embedInCode("Scripts/settle.lua"), .embedInCode("Scripts/lifetime.lua"),
-                .embedInCode("Scripts/append.lua"), .embedInCode("Scripts/arrange.lua"),
-                .embedInCode("Scripts/audience.lua"),
+                .embedInCode("Scripts/held-starts.lua"), .embedInCode("Scripts/settle.lua"),
+                .embedInCode("Scripts/lifetime.lua"), .embedInCode("Scripts/append.lua"),
+                .embedInCode("Scripts/arrange.lua"), .embedInCode("Scripts/audience.lua"),
             ],
             swiftSettings: settings
         ),

@@ -155,7 +155,7 @@ final class CoreRun {
             outgoingRecords.append(outgoingRecord)
         }
         for outgoingRecord in outgoingRecords {
-            delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
+            delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
         }
         defer { outgoingRecords.removeAll(keepingCapacity: true) }
         return !outgoingRecords.isEmpty

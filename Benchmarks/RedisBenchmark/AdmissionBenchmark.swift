@@ -168,7 +168,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
 
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }
-    func redisWarns(_ warning: RedisWarning) {}
+    func redisWarned(_ warning: RedisWarning) {}
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         replyCount += 1
         if reply.verdict == .send { sendCount += 1 }

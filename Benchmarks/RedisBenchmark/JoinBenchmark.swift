@@ -150,7 +150,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
 
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }
-    func redisWarns(_ warning: RedisWarning) {}
+    func redisWarned(_ warning: RedisWarning) {}
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
 
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {

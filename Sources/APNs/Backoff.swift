@@ -1,5 +1,5 @@
 /// The delay before the next connection attempt. Without a failure it is 0. After a failure it is half of
-/// `baseMilliseconds` plus a random time (full jitter, R21). The random time is at most `baseMilliseconds` after the
+/// `baseMilliseconds` plus a random time (jitter, R21). The random time is at most `baseMilliseconds` after the
 /// first failure. Each further failure doubles this maximum, up to `jitterMillisecondsMax`.
 struct Backoff {
     private let baseMilliseconds: Int64

@@ -89,7 +89,7 @@ public final class ProviderTokenSource: Sendable {
                     state.sharesTokens ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
                 if ageSeconds >= ageSecondsMin && ageSeconds < ageSecondsMax { return token }
             }
-            if let token = sign(state.signer, unixSeconds: unixSeconds) {
+            if let token = makeToken(signedBy: state.signer, unixSeconds: unixSeconds) {
                 state.newestToken = token
                 return token
             }
@@ -148,7 +148,7 @@ public final class ProviderTokenSource: Sendable {
     public func signSharedToken(keyIdentifier: String, unixSeconds: Int64) -> SharedToken? {
         state.withLock { state in
             guard state.signer.keyIdentifier == keyIdentifier,
-                let token = sign(state.signer, unixSeconds: unixSeconds)
+                let token = makeToken(signedBy: state.signer, unixSeconds: unixSeconds)
             else { return nil }
             state.newestToken = token
             return SharedToken(text: token.text, issuedAtSeconds: unixSeconds)
@@ -206,7 +206,7 @@ public final class ProviderTokenSource: Sendable {
             guard let candidateSigner = state.candidateSigner,
                 state.trialToken == nil || unixSeconds - state.trialBeganAtSeconds >= Self.trialSecondsMax
             else { return nil }
-            guard let token = sign(candidateSigner, unixSeconds: unixSeconds) else {
+            guard let token = makeToken(signedBy: candidateSigner, unixSeconds: unixSeconds) else {
                 state.candidateSigner = nil
                 state.refusalReason = .absent
                 return nil
@@ -246,7 +246,7 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    private func sign(_ signer: Signer, unixSeconds: Int64) -> ProviderToken? {
+    private func makeToken(signedBy signer: Signer, unixSeconds: Int64) -> ProviderToken? {
         let header = "{\"alg\":\"ES256\",\"kid\":\"\(signer.keyIdentifier)\"}"
         let claims = "{\"iss\":\"\(teamIdentifier)\",\"iat\":\(unixSeconds)}"
         var token = Base64URL.encode(Array(header.utf8))

@@ -70,12 +70,12 @@ public struct SigningKey: Sendable {
                 ERR_clear_error()
                 throw .notPrivateKey
             }
-            var groupName = [CChar](repeating: 0, count: 64)
+            var curveName = [CChar](repeating: 0, count: 64)
             var length = 0
             let isP256 =
                 EVP_PKEY_get_base_id(key) == EVP_PKEY_EC
-                && EVP_PKEY_get_group_name(key, &groupName, groupName.count, &length) == 1
-                && groupName.prefix(length).elementsEqual("prime256v1".utf8.map { CChar($0) })
+                && EVP_PKEY_get_group_name(key, &curveName, curveName.count, &length) == 1
+                && curveName.prefix(length).elementsEqual("prime256v1".utf8.map { CChar($0) })
             guard isP256 else {
                 ERR_clear_error()
                 EVP_PKEY_free(key)

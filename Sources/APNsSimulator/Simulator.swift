@@ -192,7 +192,7 @@ public final class Simulator: Sendable {
                     return .failure(error)
                 }
             }
-            server.announceRegistrations()
+            server.notifyOfRegistrations()
             return result
         }
         switch result {

@@ -28,9 +28,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
                 PackageResources.admit_settlements_lua, PackageResources.admit_updates_lua,
                 PackageResources.admit_batches_lua, PackageResources.digest_lists_lua,
                 PackageResources.admit_activities_lua, PackageResources.admit_registrations_lua,
-                PackageResources.admit_devices_lua,
+                PackageResources.held_starts_lua, PackageResources.admit_devices_lua,
             ]
-        case .settle: [PackageResources.digest_lists_lua, PackageResources.settle_lua]
+        case .settle:
+            [PackageResources.digest_lists_lua, PackageResources.held_starts_lua, PackageResources.settle_lua]
         case .lifetime: [PackageResources.lifetime_lua]
         }
     }
@@ -55,7 +56,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HELD_STARTS_MAX", Int64(StoreLimits.heldStartsMax)),
         ("REPLY_STRING_BYTES_MAX", Int64(ReplyReader.stringBytesMax)),
         ("TIMESTAMP_MAX", Limits.timestampMax),
+        // A time in milliseconds: its maximum, its length as text, and its length as a number.
         ("TIME_MAX", StoredTime.millisecondsMax),
+        ("TIME_DIGITS", Int64(StoredTime.digitCount)),
+        ("TIME_BYTES", Int64(StoredActivity.millisecondsBytes)),
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
         ("LEASE_FACTOR_MAX", StoreLimits.leaseGrowthFactorMax),
         ("CLAIMS_DURING_ANOTHER_END_MAX", StoreLimits.claimsDuringAnotherEndMax),

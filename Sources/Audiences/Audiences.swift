@@ -27,10 +27,10 @@ import Numbers
 /// - for a free stream: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn,
 ///   until no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
 ///   ``pushResponseReceived(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
-/// - for the keeper of channels: ``takeChannelNeed()``, ``channelProvided(appIndex:audience:_:now:)``,
+/// - for the keeper of channels: ``takeChannelRequest()``, ``channelProvided(appIndex:audience:_:now:)``,
 ///   ``channelRefused(appIndex:audience:environment:now:)``.
 /// - for the producer: ``nextOutgoingRecord(now:)``, ``compose(_:)``, ``outgoingRecordTaken()``,
-///   ``produceReportReceived(_:_:now:)``.
+///   ``deliveryReportReceived(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `receiveCommand` → it waits, and newer commands may replace it → the core asks for the
@@ -94,7 +94,7 @@ public struct Audiences: ~Copyable {
     /// that it does not look at the same few channels again.
     var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not fetched yet.
-    var channelNeeds: [ChannelNeed] = []
+    var channelRequests: [CoreChannelRequest] = []
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0

@@ -162,9 +162,9 @@ public struct Delivery: ~Copyable {
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }
     mutating func countRecordSettledByEarlierOwner() { counters.skippedRecordCount &+= 1 }
-    mutating func countCoalescedCommand(of record: RecordIndex) {
-        counters.coalescedCommandCount &+= 1
-        countersByApp[Int(records[record].appIndex)].coalescedCommandCount &+= 1
+    mutating func countReplacedCommand(of record: RecordIndex) {
+        counters.replacedCommandCount &+= 1
+        countersByApp[Int(records[record].appIndex)].replacedCommandCount &+= 1
     }
     mutating func countSupersededWithoutResult(of record: RecordIndex) {
         countersByApp[Int(records[record].appIndex)].supersededWithoutResultCount &+= 1
@@ -191,7 +191,7 @@ public struct Delivery: ~Copyable {
 public struct AppCounters: Sendable, Equatable {
     /// Commands that another command of their activity replaced in the lane, nearly always before Redis was asked about
     /// them. Also records that repeat a command of the lane.
-    public var coalescedCommandCount: UInt64 = 0
+    public var replacedCommandCount: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.
     public var supersededWithoutResultCount: UInt64 = 0
@@ -208,8 +208,8 @@ public struct AppCounters: Sendable, Equatable {
 public struct DeliveryCounters: Sendable {
     /// Records that this owner of the partition read and skipped, because an earlier owner had settled them (R10).
     public var skippedRecordCount: UInt64 = 0
-    /// The sum of ``AppCounters/coalescedCommandCount`` over all apps.
-    public var coalescedCommandCount: UInt64 = 0
+    /// The sum of ``AppCounters/replacedCommandCount`` over all apps.
+    public var replacedCommandCount: UInt64 = 0
     public var pushCount: UInt64 = 0
     public var retryCount: UInt64 = 0
     /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.

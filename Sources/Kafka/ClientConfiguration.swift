@@ -47,7 +47,7 @@ struct ClientConfiguration: ~Copyable {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }
-        for rule in rules where !rule.isSatisfied(value(of: rule.name) ?? "") {
+        for rule in rules where !rule.permits(value(of: rule.name) ?? "") {
             faults.append(KafkaPropertyFault(name: rule.name, reason: rule.reason))
         }
         return faults

@@ -119,14 +119,14 @@ public enum KafkaProperties {
     /// the property `name`.
     struct PropertyRule {
         var name: String
-        var isSatisfied: @Sendable (_ value: String) -> Bool
+        var permits: @Sendable (_ value: String) -> Bool
         var reason: String
     }
 
     static let commonRules = [
         PropertyRule(
             name: "log.queue",
-            isSatisfied: { $0 == "true" },
+            permits: { $0 == "true" },
             reason: "must be true: log lines are delivered on the polling thread, not on the client's own threads"
         )
     ]
@@ -135,17 +135,17 @@ public enum KafkaProperties {
         commonRules + [
             PropertyRule(
                 name: "enable.auto.offset.store",
-                isSatisfied: { $0 == "false" },
+                permits: { $0 == "false" },
                 reason: "must be false: offsets are stored only for settled commands, or a crash would lose commands"
             ),
             PropertyRule(
                 name: "enable.auto.commit",
-                isSatisfied: { $0 == "false" },
+                permits: { $0 == "false" },
                 reason: "must be false: Causeway commits offsets itself, with what is settled above them"
             ),
             PropertyRule(
                 name: "auto.commit.interval.ms",
-                isSatisfied: { $0 != "0" },
+                permits: { $0 != "0" },
                 reason: "must not be 0: stored offsets would never be committed"
             ),
         ]
@@ -154,17 +154,17 @@ public enum KafkaProperties {
         commonRules + [
             PropertyRule(
                 name: "enable.idempotence",
-                isSatisfied: { $0 == "true" },
+                permits: { $0 == "true" },
                 reason: "must be true: without it a retry can duplicate or reorder results"
             ),
             PropertyRule(
                 name: "delivery.report.only.error",
-                isSatisfied: { $0 == "false" },
+                permits: { $0 == "false" },
                 reason: "must be false: an offset is stored only after its result is reported as delivered"
             ),
             PropertyRule(
                 name: "transactional.id",
-                isSatisfied: { $0.isEmpty },
+                permits: { $0.isEmpty },
                 reason: "must not be set: results are not produced in transactions"
             ),
         ]

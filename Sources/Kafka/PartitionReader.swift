@@ -142,7 +142,8 @@ public final class PartitionReader {
 
     /// Calls `body` with the records in `offsets`, in order.
     ///
-    /// - Returns: true if the whole range was read, or all of it up to the log's end; false if the time passed first.
+    /// - Returns: true if the range was read to its end, or to the log's end if that comes first; false if the time was
+    ///   over before.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,

@@ -65,12 +65,12 @@ private struct PropertyCheck {
     private static let closeTimeoutMilliseconds: Int64 = 5_000
 
     func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        let faults = applyProperties(ClientConfiguration(), properties, requiredNames)
+        let faults = applyAndFindFaults(ClientConfiguration(), properties, requiredNames)
         // Continue without the properties whose files cannot be opened, so that they do not hide other faults.
         let usableProperties = KafkaPropertyFile.usableProperties(of: properties)
-        guard applyProperties(ClientConfiguration(), usableProperties, requiredNames).isEmpty else { return faults }
+        guard applyAndFindFaults(ClientConfiguration(), usableProperties, requiredNames).isEmpty else { return faults }
         let configuration = ClientConfiguration()
-        _ = applyProperties(
+        _ = applyAndFindFaults(
             configuration,
             usableProperties.filter { !Self.serverPropertyNames.contains($0.name) } + protocolWithoutSASL(properties),
             []
@@ -93,7 +93,7 @@ private struct PropertyCheck {
         }
     }
 
-    private func applyProperties(
+    private func applyAndFindFaults(
         _ configuration: borrowing ClientConfiguration,
         _ properties: [KafkaProperties.Property],
         _ requiredNames: [String]

@@ -96,13 +96,13 @@ struct JSONMembers {
     }
 
     /// Returns the field of a key that has escapes; nil if the key is unknown. A key longer than
-    /// ``Limits/knownKeyBytesMax`` is unknown.
+    /// ``Limits/unescapedKeyBufferBytes`` is unknown.
     @inline(never)
     private static func fieldOfEscapedKey(
         _ key: UnsafeRawBufferPointer,
         _ knownField: (UnsafeRawBufferPointer) -> Field?
     ) -> Field? {
-        withUnsafeTemporaryAllocation(byteCount: Limits.knownKeyBytesMax, alignment: 1) { target in
+        withUnsafeTemporaryAllocation(byteCount: Limits.unescapedKeyBufferBytes, alignment: 1) { target in
             var count = 0
             for byte in UnescapedBytes(key) {
                 guard count < target.count else { return nil }
@@ -122,13 +122,13 @@ struct JSONMembers {
         let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
             var count = 0
             var position = objectStart &+ 1
-            while count < keysMax, let (key, next) = keyAndNextMemberPosition(text, position) {
+            while count < keysMax, let (key, nextPosition) = readMember(text, at: position) {
                 for earlier in keys[..<count] where areEqualUnescaped(text.bytes(earlier), text.bytes(key)) {
                     return key
                 }
                 keys[count] = key
                 count &+= 1
-                position = next
+                position = nextPosition
             }
             return ByteRange.absent
         }
@@ -140,7 +140,7 @@ struct JSONMembers {
 
     /// Returns the key of the member at `position`, and the position of the next member; nil at the end of the object.
     /// The object has been read before, so it is well formed.
-    private func keyAndNextMemberPosition(_ text: JSONText, _ position: Int) -> (ByteRange, Int)? {
+    private func readMember(_ text: JSONText, at position: Int) -> (key: ByteRange, nextPosition: Int)? {
         let keyPosition = text.skipWhitespace(position)
         guard keyPosition < text.count, text.byte(keyPosition) == UInt8(ascii: "\""),
             let key = try? text.readString(keyPosition, objectField),

@@ -35,7 +35,7 @@ public enum Limits {
     public static let unknownKeysPerObjectMax = 32
     /// The size of the buffer into which a key with escapes is decoded, in bytes. Every key that Causeway knows
     /// is shorter.
-    static let knownKeyBytesMax = 32
+    static let unescapedKeyBufferBytes = 32
     /// The maximum number of audiences that one registration names. A worker writes the member into each of them (R27).
     public static let audiencesPerRegistrationMax = 8
     /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can

@@ -108,16 +108,16 @@ public final class EventLoop {
     }
 
     private func waitForIterationInterval() {
-        let nextNanoseconds = iterationBeganAtNanoseconds + iterationIntervalMicrosecondsMin * 1_000
+        let nextIterationAtNanoseconds = iterationBeganAtNanoseconds + iterationIntervalMicrosecondsMin * 1_000
         let nowNanoseconds = readNanoseconds(CLOCK_MONOTONIC)
         // Before the first iteration there is no working time to add.
         if iterationBeganAtNanoseconds > 0 {
             busyMicroseconds += (nowNanoseconds - iterationBeganAtNanoseconds) / 1_000
         }
-        guard nowNanoseconds < nextNanoseconds else { return }
+        guard nowNanoseconds < nextIterationAtNanoseconds else { return }
         var deadline = timespec(
-            tv_sec: Int(nextNanoseconds / 1_000_000_000),
-            tv_nsec: Int(nextNanoseconds % 1_000_000_000)
+            tv_sec: Int(nextIterationAtNanoseconds / 1_000_000_000),
+            tv_nsec: Int(nextIterationAtNanoseconds % 1_000_000_000)
         )
         while clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, nil) == EINTR {}
     }

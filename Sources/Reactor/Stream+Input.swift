@@ -35,10 +35,10 @@ extension Stream {
             case .bytes:
                 continue
             case .blockedUntilReadable:
-                setReadWaitsUntilWritable(false)
+                setTLSReadNeedsWritable(false)
                 return
             case .blockedUntilWritable:
-                setReadWaitsUntilWritable(true)
+                setTLSReadNeedsWritable(true)
                 return
             case .endOfStream:
                 return closeAndReport(nil)
@@ -97,9 +97,9 @@ extension Stream {
         }
     }
 
-    private func setReadWaitsUntilWritable(_ waits: Bool) {
-        guard readWaitsUntilWritable != waits else { return }
-        readWaitsUntilWritable = waits
+    private func setTLSReadNeedsWritable(_ isNeeded: Bool) {
+        guard tlsReadNeedsWritable != isNeeded else { return }
+        tlsReadNeedsWritable = isNeeded
         updateInterest()
     }
 

@@ -50,7 +50,7 @@ extension Stream {
     func flushBlockedOutput() {
         guard case .open = phase else { return }
         isOutputBlocked = false
-        writeWaitsUntilReadable = false
+        tlsWriteNeedsReadable = false
         flush()
         updateInterest()
         if case .open = phase { reportIfDrained() }
@@ -103,7 +103,7 @@ extension Stream {
 
     private func blockOutput(until readiness: Interest) {
         isOutputBlocked = true
-        writeWaitsUntilReadable = readiness == .readable
+        tlsWriteNeedsReadable = readiness == .readable
         updateInterest()
     }
 

@@ -83,9 +83,9 @@ public final class Stream {
 
     var isReadingPaused = false
     /// Whether TLS must write before it can continue to read, or to shake hands.
-    var readWaitsUntilWritable = false
+    var tlsReadNeedsWritable = false
     /// Whether TLS must read before it can continue to write.
-    var writeWaitsUntilReadable = false
+    var tlsWriteNeedsReadable = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
     var watchedInterest: Interest?
@@ -213,10 +213,10 @@ public final class Stream {
         case .connecting:
             interest = .writable
         case .handshaking:
-            interest = readWaitsUntilWritable ? .writable : .readable
+            interest = tlsReadNeedsWritable ? .writable : .readable
         case .open, .halfClosed:
-            if !isReadingPaused || writeWaitsUntilReadable { interest.insert(.readable) }
-            if isOutputBlocked && !writeWaitsUntilReadable || readWaitsUntilWritable { interest.insert(.writable) }
+            if !isReadingPaused || tlsWriteNeedsReadable { interest.insert(.readable) }
+            if isOutputBlocked && !tlsWriteNeedsReadable || tlsReadNeedsWritable { interest.insert(.writable) }
         }
         watch(interest)
     }
@@ -253,11 +253,11 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
         case .handshaking:
             continueHandshake()
         case .open, .halfClosed:
-            if !events.isDisjoint(with: [.readable, .hangup]) || readWaitsUntilWritable { readInput() }
-            if isOutputBlocked, events.contains(writeWaitsUntilReadable ? .readable : .writable) {
+            if !events.isDisjoint(with: [.readable, .hangup]) || tlsReadNeedsWritable { readInput() }
+            if isOutputBlocked, events.contains(tlsWriteNeedsReadable ? .readable : .writable) {
                 flushBlockedOutput()
             }
-            if events.contains(.hangup), isReadingPaused { stopWatching() }
+            if events.contains(.hangup), isReadingPaused { stopWatchingDescriptor() }
         case .idle, .accepted, .failing, .closed:
             break
         }
@@ -297,7 +297,7 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
 
     /// Stops watching the descriptor while reading is paused. The loop would otherwise report the hang-up in
     /// every iteration.
-    private func stopWatching() {
+    private func stopWatchingDescriptor() {
         guard watchedInterest != nil else { return }
         watchedInterest = nil
         loop.remove(descriptor: transport.descriptor)

@@ -6,6 +6,14 @@ enum OutstandingCallKind: UInt8, BitwiseCopyable {
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 
+/// When the session gets the reply to a call.
+enum ReplyHandling {
+    /// When it has arrived and all earlier replies were read.
+    case atOnce
+    /// When the server has replied to the WAIT that follows the call. Until then the reply stays unread.
+    case afterWait
+}
+
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
     /// In a cluster, the ``KeyHashSlot/fingerprint`` of the call's key; otherwise 0. Has no meaning for the

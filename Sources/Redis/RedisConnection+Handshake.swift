@@ -62,7 +62,7 @@ extension RedisConnection {
             handleEvictionPolicy(reply, refusal, from: reader, handler)
         case .serverInformation:
             if let refusal {
-                handler?.redisWarns(.versionUnknown(refusal))
+                handler?.redisWarned(.versionUnknown(refusal))
             } else {
                 guard reply.kind == .string else { return disconnect(RedisError(.protocolViolation)) }
                 let information = ServerInformation(reply.bytes)
@@ -74,7 +74,7 @@ extension RedisConnection {
                     return disconnect(RedisError(.clusterEnabled))
                 }
             }
-            // Load no scripts if the handler has closed the connection inside `redisWarns`.
+            // Load no scripts if the handler has closed the connection inside `redisWarned`.
             if phase == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
@@ -97,12 +97,12 @@ extension RedisConnection {
         _ handler: (any RedisHandler)?
     ) {
         if let refusal {
-            handler?.redisWarns(.evictionPolicyUnknown(refusal))
+            handler?.redisWarned(.evictionPolicyUnknown(refusal))
         } else if reply.kind == .array(count: 2) {
             let policy = String(decoding: reader.element(1).bytes.prefix(64), as: UTF8.self)
-            if policy != "noeviction" { handler?.redisWarns(.evicts(policy: policy)) }
+            if policy != "noeviction" { handler?.redisWarned(.evicts(policy: policy)) }
         } else {
-            handler?.redisWarns(.evictionPolicyUnknown(RedisError(.unknown, "the server has no maxmemory-policy")))
+            handler?.redisWarned(.evictionPolicyUnknown(RedisError(.unknown, "the server has no maxmemory-policy")))
         }
     }
 

@@ -34,11 +34,9 @@ extension RedisConnection {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Notes that a call is being issued.
-    ///
-    /// - Returns: whether its reply must stay unread until the server has replied to a WAIT.
-    func noteIssuedCall(needsReplicas: Bool) -> Bool {
-        guard needsReplicas, !waitCommand.isEmpty else { return false }
+    /// Notes that a call is being issued. The result says when the session gets its reply.
+    func noteIssuedCall(needsReplicas: Bool) -> ReplyHandling {
+        guard needsReplicas, !waitCommand.isEmpty else { return .atOnce }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
@@ -97,12 +95,12 @@ extension RedisConnection {
         // writes another WAIT at the end of this iteration.
         scheduleIterationEnd()
         switch reportedStatus {
-        case .acknowledging?: handler?.redisReportsReplicas(.acknowledging)
+        case .acknowledging?: handler?.redisReportedReplicas(.acknowledging)
         case .missing(let isGivenUp)?:
             let refusal = reply.kind == .error ? RedisError(reply: reply.bytes) : nil
             let acknowledgedCount = Int(clamping: replicaCount)
             handler?
-                .redisReportsReplicas(.missing(acknowledgedCount: acknowledgedCount, isGivenUp: isGivenUp, refusal))
+                .redisReportedReplicas(.missing(acknowledgedCount: acknowledgedCount, isGivenUp: isGivenUp, refusal))
         case nil: break
         }
     }

@@ -290,7 +290,7 @@ public final class RedisConnection {
         appendOutstandingCall(
             .call,
             commandCallCount: isWritten ? 1 : 0,
-            awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas)
+            awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas) == .afterWait
         )
     }
 

@@ -47,9 +47,9 @@ public protocol RedisHandler: AnyObject {
     /// tries again automatically. All calls without a reply on the lost connection fail right after this method, oldest
     /// first.
     func redisLost(_ reason: RedisError)
-    func redisWarns(_ warning: RedisWarning)
+    func redisWarned(_ warning: RedisWarning)
     /// Called after each WAIT that too few replicas acknowledge, and once when enough replicas acknowledge again.
-    func redisReportsReplicas(_ replicas: RedisReplicaStatus)
+    func redisReportedReplicas(_ replicas: RedisReplicaStatus)
     /// A reply to this many calls arrived. The session gets the results after this method returns. The round
     /// trip is as exact as the loop's clock, which the loop normally reads once an iteration.
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64)
@@ -57,7 +57,7 @@ public protocol RedisHandler: AnyObject {
 
 extension RedisHandler {
     /// Does nothing by default, for handlers whose calls ask for no replicas.
-    public func redisReportsReplicas(_ replicas: RedisReplicaStatus) {}
+    public func redisReportedReplicas(_ replicas: RedisReplicaStatus) {}
 
     /// Does nothing by default, for handlers that measure no round trips.
     public func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {}

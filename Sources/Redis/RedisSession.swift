@@ -1,9 +1,9 @@
 /// The user of a connection. It knows the scripts, collects calls into one command, and interprets the replies. So the
 /// connection knows nothing of activities.
 ///
-/// A connection has one session, and calls it on the connection's thread. Every call that the session has
-/// announced by ``RedisConnection/appendCall(isWritten:needsReplicas:)`` gets exactly one reply or failure,
-/// in the order of the calls.
+/// A connection has one session, and calls it on the connection's thread. Every call that the session adds with
+/// ``RedisConnection/appendCall(isWritten:needsReplicas:)`` gets exactly one reply or failure, in the order of the
+/// calls.
 public protocol RedisSession: AnyObject {
     /// The sources of the scripts. The connection loads them before it is ready. A call names its script by
     /// the index in this list.

@@ -50,17 +50,15 @@ struct ReplicaWatch {
         phase != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
-    /// Notes that a call that needs replicas is being issued.
-    ///
-    /// - Returns: whether the reply to this call must stay unread until the server has replied to the next WAIT after
-    ///   the call; false in the phase `givenUp`.
-    mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
+    /// Notes that a call that needs replicas is being issued. The result says when the session gets its reply: `atOnce`
+    /// in the phase `givenUp`, `afterWait` in the others.
+    mutating func noteIssuedCall(nowMilliseconds: Int64) -> ReplyHandling {
         guard phase == .givenUp else {
             needsWait = true
-            return true
+            return .afterWait
         }
         if !isWaitOutstanding, nowMilliseconds >= nextWaitAtMilliseconds { needsWait = true }
-        return false
+        return .atOnce
     }
 
     /// Begins a WAIT, if a call needs one and no WAIT is outstanding. A second outstanding WAIT would block the

@@ -200,9 +200,9 @@ import Testing
         for step in row.steps { lastResult = try phone.push(step) }
         #expect(lastResult.0 == row.reason)
         #expect(lastResult.1 == row.effect)
-        let lastSeconds = row.steps.last?.atSeconds ?? 0
-        #expect(try phone.state(at: lastSeconds) == row.state)
-        let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + lastSeconds) * 1_000)
+        let lastAtSeconds = row.steps.last?.atSeconds ?? 0
+        #expect(try phone.state(at: lastAtSeconds) == row.state)
+        let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + lastAtSeconds) * 1_000)
         #expect(summary.timestampRegressionCount == 0)
         // Every push that APNs accepted had one effect.
         #expect(summary.effects.total == row.steps.count - (row.reason == .success ? 0 : 1))

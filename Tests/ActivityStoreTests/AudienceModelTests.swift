@@ -65,9 +65,9 @@ import Testing
         #expect(AudienceScene.bounds(&model).count <= 4)
     }
 
-    /// The keeper of channels renews the expiry when it announces a channel, but not when it withdraws one.
+    /// The keeper of channels renews the expiry when it writes a channel, but not when it removes one.
     @Test(arguments: [true, false])
-    func `An audience's hash expires 25 hours after its last change or announcement of a channel`(isAnnounced: Bool)
+    func `An audience's hash expires 25 hours after its last change or write of a channel`(isWritten: Bool)
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))
@@ -83,10 +83,10 @@ import Testing
         setChannel(channel)
         _ = model.perform(claim)
         model.nowMilliseconds += 24 * 3_600_000
-        setChannel(isAnnounced ? channel : nil)
+        setChannel(isWritten ? channel : nil)
         model.nowMilliseconds += 24 * 3_600_000
         // The audience's hash has the claim. The verdict `lost` means that the hash has expired.
-        #expect(model.perform(checkpoint).verdict == (isAnnounced ? .settled : .lost))
+        #expect(model.perform(checkpoint).verdict == (isWritten ? .settled : .lost))
     }
 
     @Test func `A segment is forgotten 25 hours after its last join, and not before`() {

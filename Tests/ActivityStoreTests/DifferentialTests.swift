@@ -314,7 +314,7 @@ extension ActivityState {
         record += bytes(formAndFlags, 1)
         record += bytes(shownDigest ?? 0, 6)
         record += bytes(phaseByte, 1)
-        record += bytes(lastSendMilliseconds, 6)
+        record += bytes(lastSendAtMilliseconds, 6)
         record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
         record += bytes(pace?.budgetFullAtMilliseconds ?? 0, 6)
         record += bytes(isOwnTimestamp ? 0 : lastAssignedTimestamp, 5)

@@ -101,6 +101,15 @@ import Testing
         #expect(try inspectActivity().newestVersion?.phase == .startSending)
     }
 
+    /// Nothing was sent since Redis lost its data. But phones may have got the start's timestamp before.
+    @Test func `After a start that was read again, the last assigned timestamp is the start's`() throws {
+        let comparison = try ScriptComparison(nowMilliseconds: Self.nowMilliseconds)
+        #expect(comparison.verdict(.recordStart(version: .at(200))) == .settled)
+        let inspection = try ActivityInspection(value: readValue(comparison))
+        #expect(inspection.lastAssignedTimestamp == 200)
+        #expect(inspection.lastPush == nil)
+    }
+
     @Test func `A device's tokens, the starts held for them and its budget are shown`() throws {
         let comparison = try ScriptComparison(.device("phone"), nowMilliseconds: Self.nowMilliseconds)
         for (number, timestamp) in [(UInt8(1), UInt64(101)), (2, 100)] {

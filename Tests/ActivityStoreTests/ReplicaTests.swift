@@ -301,7 +301,7 @@ import Testing
         /// Whether the lane may issue a call that needs replicas.
         var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: nowMilliseconds) }
         /// Tells the watch that a call was issued. Returns whether the reply is withheld until replicas acknowledge.
-        func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) }
+        func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) == .afterWait }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func handleWaitReply(areEnough: Bool) -> ReplicaWatch.ReportedStatus? {
             watch.handleWaitReply(hasEnoughReplicas: areEnough, nowMilliseconds: nowMilliseconds)

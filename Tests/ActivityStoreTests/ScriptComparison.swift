@@ -101,7 +101,7 @@ extension RedisServer {
         if index > 1 then
           TIME = redis.call('LPOP', 'times')
           _, seconds = serverTime()
-          updatesUntil = seconds + UPDATE_PERIOD_SECONDS
+          updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
         end
 
         """

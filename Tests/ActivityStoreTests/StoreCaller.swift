@@ -86,8 +86,8 @@ final class StoreCaller: ActivityStoreHandler {
         callCountsPerReply.append(callCount)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
-    func redisReportsReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }
-    func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
+    func redisReportedReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }
+    func redisWarned(_ warning: RedisWarning) { record(.warning(warning)) }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
         lossReasons.append("\(error)")
         record(.failed(tag, script, error.code))

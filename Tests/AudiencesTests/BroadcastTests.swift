@@ -237,8 +237,8 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         let lostChannel = try makeChannel()
         #expect(
-            harness.takeChannelNeeds() == [
-                ChannelNeed(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
+            harness.takeChannelRequests() == [
+                CoreChannelRequest(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
         harness.appendCommand(2, channel: try makeChannel())
@@ -263,7 +263,7 @@ import Testing
         harness.performPendingWork()
         harness.send()
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
-        #expect(harness.takeChannelNeeds().count == 1)
+        #expect(harness.takeChannelRequests().count == 1)
         if isRefused {
             // After the refusal, the core waits for `replacementChannelWaitMillisecondsMax` again.
             harness.advanceClock(milliseconds: 10_000)
@@ -280,8 +280,8 @@ import Testing
         #expect(harness.send().map(\.content) == [1])
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         #expect(
-            harness.takeChannelNeeds() == [
-                ChannelNeed(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
+            harness.takeChannelRequests() == [
+                CoreChannelRequest(kind: .lost(lostChannel), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
         #expect(outcome(of: 1, in: harness) == nil && harness.core.recordCount == 1)
@@ -300,7 +300,7 @@ import Testing
             now: harness.moment
         )
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
-        #expect(harness.takeChannelNeeds().isEmpty)
+        #expect(harness.takeChannelRequests().isEmpty)
         harness.advanceClock(milliseconds: 1_000)
         #expect(harness.sendAndAcceptPushes().map(\.member) == [Self.newIdentifier])
         #expect(outcome(of: 1, in: harness) == "delivered")
@@ -313,7 +313,7 @@ import Testing
         harness.performPendingWork()
         harness.send()
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
-        #expect(harness.takeChannelNeeds().isEmpty)
+        #expect(harness.takeChannelRequests().isEmpty)
         #expect(outcome(of: 1, in: harness) == "failed")
         #expect(harness.committableOffset == 1 && harness.core.recordCount == 0)
     }

@@ -17,7 +17,7 @@ import Testing
         let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         let outgoingRecord = try #require(firstOutgoingRecord)
         harness.core.outgoingRecordTaken()
-        harness.core.produceReportReceived(outgoingRecord, .failed, now: harness.moment)
+        harness.core.deliveryReportReceived(outgoingRecord, .failed, now: harness.moment)
         harness.nowMilliseconds += 250
         #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.nowMilliseconds)
         harness.core.advance(now: harness.moment)

@@ -42,7 +42,7 @@ import Testing
         #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
         #expect(!result.contains("audience"))
         #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
-        #expect(harness.takeChannelNeeds().isEmpty, "the keeper has nothing to do with it")
+        #expect(harness.takeChannelRequests().isEmpty, "the keeper has nothing to do with it")
     }
 
     @Test func `A version is sent once, and no older one after it`() {
@@ -83,6 +83,6 @@ import Testing
         harness.respondToPushes(.channelGone, reason: "ChannelNotRegistered")
         let result = try #require(harness.producedRecords.first)
         #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
-        #expect(harness.takeChannelNeeds().isEmpty && harness.core.recordCount == 0)
+        #expect(harness.takeChannelRequests().isEmpty && harness.core.recordCount == 0)
     }
 }

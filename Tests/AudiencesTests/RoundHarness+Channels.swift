@@ -94,10 +94,10 @@ extension RoundHarness {
         readLog()
     }
 
-    func takeChannelNeeds() -> [ChannelNeed] {
-        var needs: [ChannelNeed] = []
-        while let need = core.takeChannelNeed() { needs.append(need) }
-        return needs
+    func takeChannelRequests() -> [CoreChannelRequest] {
+        var requests: [CoreChannelRequest] = []
+        while let request = core.takeChannelRequest() { requests.append(request) }
+        return requests
     }
 
     /// Returns the last result of the command's only range.

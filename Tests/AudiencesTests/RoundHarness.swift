@@ -272,7 +272,7 @@ final class RoundHarness {
             producedRecords.append(String(decoding: record.value, as: UTF8.self))
             if let instruction = record.instruction { instructions.append(instruction) }
             core.outgoingRecordTaken()
-            core.produceReportReceived(outgoingRecord, .acknowledged, now: moment)
+            core.deliveryReportReceived(outgoingRecord, .acknowledged, now: moment)
             hadRecord = true
         }
         return hadRecord

@@ -163,7 +163,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     }
 
     /// The channel that admission reads, in the audience's hash; nil if there is none.
-    func announcedChannel(of audience: String) throws -> [UInt8]? {
+    func channelInAudienceHash(of audience: String) throws -> [UInt8]? {
         let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
         return server.command(bytes: [Array("HGET".utf8), keys.hashKey, Array("hp".utf8)])
             .first { !$0.isEmpty }
@@ -195,7 +195,9 @@ extension ChannelKeeper {
     /// Lets the keeper write to the topic again, as if time had passed since Kafka failed to take a record.
     func endTopicPause() { topicPause = nil }
 
-    func withdrawAnnouncement(_ entry: ChannelEntry) throws { try registry.withdrawAnnouncement(entry) }
+    func removeChannelFromAudienceHash(of entry: ChannelEntry) throws {
+        try registry.removeChannelFromAudienceHash(of: entry)
+    }
 
     /// Changes an entry of the registry, as another worker would.
     @discardableResult

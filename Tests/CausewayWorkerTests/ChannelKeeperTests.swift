@@ -25,7 +25,7 @@ import Testing
             }
             let activeEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
             #expect(activeEntry.deleteAfterMilliseconds == nil)
-            try await worker.publishAndAnnounceIfUnchanged(plannedEntry)
+            try await worker.publishAndWriteToAudienceHashIfUnchanged(plannedEntry)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == activeEntry)
             let publishedEntry = try fixture.publishedEntry(of: Self.audience)
             #expect(publishedEntry?.topicValue == activeEntry.topicValue)
@@ -37,7 +37,7 @@ import Testing
     /// - Parameter isPublished: what the registry says about the newer entry when the older one reaches the topic: true
     ///   if the newer entry is noted as published; nil if this is noted only afterwards.
     @Test(arguments: [true, nil])
-    func `An entry that reaches the topic after a newer one of another worker is replaced there, and not announced`(
+    func `An older entry that reaches the topic after a newer one is replaced there and in the hash`(
         isPublished: Bool?
     ) async throws {
         try await ChannelKeeperFixture.run { fixture in
@@ -45,25 +45,27 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let presentEntry = isPublished == true ? entry : try await worker.change(entry) { $0.isPublished = nil }
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: nil)
-            #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
+            #expect(try await worker.publishAndWriteToAudienceHash(olderEntry) == nil)
             // If `isPublished` is nil, the newer entry is noted as published only now.
             try await worker.notePublishedIfUnchanged(presentEntry)
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.channel == entry.channel)
             #expect(try await fixture.entry(of: Self.audience, by: worker).isPublished == true)
         }
     }
 
-    @Test func `An entry that reaches the topic after its channel was deleted is removed there, and not announced`()
+    @Test func `An entry that reaches the topic after its channel's deletion is removed there and from the hash`()
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             _ = try await worker.delete(Self.audience, Self.appEnvironment)
-            #expect(try await worker.publishAndAnnounce(Self.makeOlderEntry(of: entry, isPublished: nil)) == nil)
+            #expect(
+                try await worker.publishAndWriteToAudienceHash(Self.makeOlderEntry(of: entry, isPublished: nil)) == nil
+            )
             #expect(try fixture.publishedEntry(of: Self.audience) == nil)
-            #expect(try fixture.announcedChannel(of: Self.audience) == nil)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == nil)
         }
     }
 
@@ -73,16 +75,18 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             fixture.server.command("FLUSHALL")
-            #expect(try await worker.publishAndAnnounce(Self.makeOlderEntry(of: entry, isPublished: nil)) == nil)
+            #expect(
+                try await worker.publishAndWriteToAudienceHash(Self.makeOlderEntry(of: entry, isPublished: nil)) == nil
+            )
             #expect(try fixture.publishedEntry(of: Self.audience) != nil)
         }
     }
 
-    // MARK: - Announcing
+    // MARK: - The channel in the audience's hash
 
     /// Another worker has replaced or deleted the channel since this worker read the entry.
     @Test(arguments: [true, false])
-    func `An entry that is announced late leaves the present channel in the audience's hash`(isDeleted: Bool)
+    func `An entry that is written late leaves the present channel in the audience's hash`(isDeleted: Bool)
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
@@ -90,21 +94,21 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             if isDeleted { _ = try await worker.delete(Self.audience, Self.appEnvironment) }
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: true)
-            #expect(try await worker.publishAndAnnounce(olderEntry) == nil)
-            let announcedChannel = try fixture.announcedChannel(of: Self.audience)
-            #expect(announcedChannel == (isDeleted ? nil : entry.channelFieldValue))
+            #expect(try await worker.publishAndWriteToAudienceHash(olderEntry) == nil)
+            let channelInAudienceHash = try fixture.channelInAudienceHash(of: Self.audience)
+            #expect(channelInAudienceHash == (isDeleted ? nil : entry.channelFieldValue))
         }
     }
 
-    @Test func `The announcement of a newer channel stays when a former one is withdrawn late`() async throws {
+    @Test func `A newer channel stays in the audience's hash when a former one is removed late`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let olderEntry = Self.makeOlderEntry(of: entry, isPublished: true)
-            try await worker.withdrawAnnouncement(olderEntry)
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
-            try await worker.withdrawAnnouncement(entry)
-            #expect(try fixture.announcedChannel(of: Self.audience) == nil)
+            try await worker.removeChannelFromAudienceHash(of: olderEntry)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
+            try await worker.removeChannelFromAudienceHash(of: entry)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == nil)
         }
     }
 

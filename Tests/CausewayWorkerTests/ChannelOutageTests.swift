@@ -41,14 +41,14 @@ import Testing
         }
     }
 
-    /// Broadcasts need only the announcement in Redis, not the record in Kafka.
-    @Test func `While Kafka is away, channels are announced, and only the first one waits for Kafka`() async throws {
+    /// Broadcasts need only the channel in the audience's hash, not the record in Kafka.
+    @Test func `While Kafka is away, channels reach Redis, and only the first one waits for Kafka`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             fixture.broker.failNextRequests(.produce, with: [Self.topicAuthorizationFailedCode])
             for audience in Self.audiences {
                 let entry = try await worker.create(audience, Self.appEnvironment)
-                #expect(try fixture.announcedChannel(of: audience) == entry.channelFieldValue)
+                #expect(try fixture.channelInAudienceHash(of: audience) == entry.channelFieldValue)
             }
             #expect(try await unpublishedAudiences(worker) == Self.audiences)
         }
@@ -105,7 +105,7 @@ import Testing
             fixture.broker.failNextRequests(.produce, with: [0, Self.topicAuthorizationFailedCode])
             if isLateRecord {
                 let lateEntry = Self.makeUnpublished(entry)
-                #expect(try await worker.publishAndAnnounce(lateEntry) == nil)
+                #expect(try await worker.publishAndWriteToAudienceHash(lateEntry) == nil)
             } else {
                 await #expect(throws: ChannelFailure.self) {
                     try await worker.delete("final", Self.appEnvironment)
@@ -127,7 +127,7 @@ import Testing
             let entry = try await worker.create("final", Self.appEnvironment)
             _ = try await worker.delete("final", Self.appEnvironment)
             fixture.broker.failNextRequests(.produce, with: [0, Self.topicAuthorizationFailedCode])
-            #expect(try await worker.publishAndAnnounce(Self.makeUnpublished(entry)) == nil)
+            #expect(try await worker.publishAndWriteToAudienceHash(Self.makeUnpublished(entry)) == nil)
             await worker.endTopicPause()
             let newEntry = try await worker.create("final", Self.appEnvironment)
             try await worker.maintain(worker.managedEnvironment)

@@ -149,8 +149,8 @@ import Testing
 
     // MARK: - Starts
 
-    /// The registry says that the deletion has begun, and its worker may have died. The channel is still announced, so
-    /// a start may have named it.
+    /// The registry says that the deletion has begun, and its worker may have died. The channel is still in the
+    /// audience's hash, so a start may have named it.
     ///
     /// - Parameter isRequested: whether the start's request finds the entry first, or the periodic work.
     @Test(arguments: [true, false])
@@ -170,26 +170,28 @@ import Testing
             }
             #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
-            #expect(try fixture.announcedChannel(of: Self.audience) == entry.channelFieldValue)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
             #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == entry.topicValue)
         }
     }
 
-    /// No start names a channel that is not announced, and APNs may have deleted the channel already.
+    /// No start names a channel that is not in the audience's hash, and APNs may have deleted the channel already.
     ///
     /// - Parameter hasPlan: whether the entry still has its plan. An older release keeps the plan until the deletion
     ///   ends.
     @Test(arguments: [true, false])
-    func `A deletion that has begun is completed if the channel is not announced any more`(hasPlan: Bool) async throws {
+    func `A deletion that has begun is completed if the audience's hash has lost the channel`(hasPlan: Bool)
+        async throws
+    {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (hasPlan ? 1 : nil, .deleting) }
-            try await worker.withdrawAnnouncement(entry)
+            try await worker.removeChannelFromAudienceHash(of: entry)
             try fixture.admit(.start, to: Self.audience)
             try await worker.maintain(worker.managedEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [])
-            #expect(try fixture.announcedChannel(of: Self.audience) == nil)
+            #expect(try fixture.channelInAudienceHash(of: Self.audience) == nil)
         }
     }
 

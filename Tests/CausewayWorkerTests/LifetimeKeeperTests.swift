@@ -130,11 +130,11 @@ import Testing
         fixture.putLife(Array("foreign".utf8), "b \(beganAtMilliseconds) 0")
         await fixture.keeper.poll()
         #expect(fixture.keys == [])
-        #expect(fixture.events[.lifetimeForgotten].count == 3 && fixture.events[.lifetimesAway].count == 0)
-        let details = fixture.events[.lifetimeForgotten].lastDetail
+        #expect(fixture.events[.lifetimeNotEnded].count == 3 && fixture.events[.lifetimesAway].count == 0)
+        let details = fixture.events[.lifetimeNotEnded].lastDetail
         #expect(details.contains("error="), "\(details)")
         await fixture.keeper.poll()
-        #expect(fixture.events[.lifetimeForgotten].count == 3)
+        #expect(fixture.events[.lifetimeNotEnded].count == 3)
     }
 
     /// The timetable keeps a damaged update for the new start. In the first two cases, Redis takes the update for newer
@@ -150,7 +150,7 @@ import Testing
         let life = "r \(beganAtMilliseconds) 0"
         fixture.putLife(key, life, start: Array(start.utf8), update: Array(update.utf8))
         await fixture.keeper.poll()
-        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
+        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
         #expect(fixture.keptUpdate(key) == start, "the kept update is not newer than the start")
         fixture.putLife(key, life)
         await fixture.keeper.poll()
@@ -183,13 +183,13 @@ import Testing
             await fixture.keeper.poll()
             #expect(fixture.keptStart(key) == start && fixture.keptUpdate(key) == update ?? "")
             #expect(fixture.life(key) == "r \(beganAtMilliseconds - ageMilliseconds) 1")
-            #expect(fixture.events[.lifetimeForgotten].count == 0 && fixture.events[.lifetimeStateLost].count == 0)
+            #expect(fixture.events[.lifetimeNotEnded].count == 0 && fixture.events[.lifetimeStateLost].count == 0)
             #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.waitingActivityCount == 1)
         }
         putLife(agedMilliseconds: formatWaitMillisecondsMax)
         await fixture.keeper.poll()
         #expect(fixture.keys == [] && fixture.status.waitingActivityCount == 0)
-        #expect(fixture.events[.lifetimeFormatUnknown].count == 1 && fixture.events[.lifetimeForgotten].count == 0)
+        #expect(fixture.events[.lifetimeFormatUnknown].count == 1 && fixture.events[.lifetimeNotEnded].count == 0)
         #expect(fixture.events[.lifetimeFormatUnknown].lastDetail.contains("activity=a"))
         #expect(fixture.status.restartCommandCount == 0)
     }
@@ -205,7 +205,7 @@ import Testing
         let start = Array((Self.newestVersion + Self.start).utf8)
         fixture.putLife(Self.activityKey("a"), life, start: start, update: update)
         await fixture.keeper.poll()
-        #expect(fixture.events[.lifetimeForgotten].count == 1)
+        #expect(fixture.events[.lifetimeNotEnded].count == 1)
         #expect(try Self.readCommands(1, from: broker).first?.contains(#"{"n":0}"#) == true)
     }
 
@@ -247,7 +247,7 @@ import Testing
         for _ in 1...3 { await fixture.keeper.poll() }
         #expect(fixture.life(key) == "b \(beganAtMilliseconds) 0")
         #expect(fixture.dueMilliseconds(key) == due)
-        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeForgotten].count == 0)
+        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
         let unknownAppEvent = fixture.events[.lifetimesUnknownApp]
         #expect(
             unknownAppEvent.count == 1 && unknownAppEvent.lastDetail.contains("com.example.other"),
@@ -280,7 +280,7 @@ import Testing
         for _ in 1...4 { await fixture.keeper.poll() }
         // The keeper has found the life of the activity `own`. Redis lacks the start of this life, so the keeper
         // forgets the life and counts this event.
-        #expect(fixture.events[.lifetimeForgotten].count == 1)
+        #expect(fixture.events[.lifetimeNotEnded].count == 1)
         #expect(fixture.timetableEntryCount(number) == unknownAppCount)
     }
 
@@ -303,7 +303,7 @@ import Testing
             dueMilliseconds: nowMilliseconds - 1
         )
         for _ in 1...8 { await fixture.keeper.poll() }
-        #expect(fixture.events[.lifetimeForgotten].count == 1)
+        #expect(fixture.events[.lifetimeNotEnded].count == 1)
     }
 }
 

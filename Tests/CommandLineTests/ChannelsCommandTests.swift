@@ -151,7 +151,7 @@ import Testing
         #expect(try scene.channelIdentifiers().isEmpty)
     }
 
-    @Test func `After Redis was emptied, a worker announces a channel that no command requests`() throws {
+    @Test func `After Redis was emptied, a worker restores a channel that no command requests`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "semi*"])
         let keptChannel = try scene.createChannel(of: "final")

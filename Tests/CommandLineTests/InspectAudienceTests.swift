@@ -145,14 +145,14 @@ private final class AudienceScene {
         )
     }
 
-    /// Writes a channel into the audience's hash, as the keeper of channels does.
-    func announce(_ channel: String, _ environment: String, _ storage: ChannelEntry.Storage, at milliseconds: Int64)
+    /// Writes a channel to the audience's hash, as the keeper of channels does.
+    func writeChannel(_ channel: String, _ environment: String, _ storage: ChannelEntry.Storage, at milliseconds: Int64)
         throws
     {
         let url = try RedisURL("redis://127.0.0.1:\(port)")
         try ChannelRegistry(configuration: RedisConfiguration(url: url))
-            .announce(
-                ChannelEntry(
+            .writeChannelToAudienceHash(
+                of: ChannelEntry(
                     app: Self.app,
                     environment: environment,
                     audience: Self.audience,
@@ -227,8 +227,8 @@ struct InspectAudienceTests {
             try scene.inspect("--audience", AudienceScene.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
         )
         let created = Int64(Date().timeIntervalSince1970 * 1_000) - 7_200_000
-        try scene.announce("c2FuZGJveA==", "sandbox", .newest, at: created)
-        try scene.announce("cHJvZHVjdGlvbg==", "production", .none, at: created)
+        try scene.writeChannel("c2FuZGJveA==", "sandbox", .newest, at: created)
+        try scene.writeChannel("cHJvZHVjdGlvbg==", "production", .none, at: created)
         let lines = try scene.inspect("--audience", AudienceScene.audience).outputLines
             .filter { $0.hasPrefix("channel ") }
         try #require(lines.count == 2, "\(lines)")
@@ -251,7 +251,7 @@ struct InspectAudienceTests {
     @Test func `A round is under way until its broadcast has ended`() throws {
         let scene = try AudienceScene()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)
-        try scene.announce("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
+        try scene.writeChannel("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
         try scene.admit(version, rangeCount: 4)
         try scene.finishRanges(of: version)
         let linesDuringBroadcast = try scene.inspect("--audience", AudienceScene.audience).outputLines

@@ -107,7 +107,7 @@ struct StreamTests {
                 case .taken: takenCount += 1
                 case .skipped:
                     skippedCount += 1
-                    // The stream is full until the socket takes some bytes. No event announces that, so the
+                    // The stream is full until the socket takes some bytes. No event says so, so the
                     // test tries again.
                     try await Task.sleep(for: .milliseconds(1))
                 case .ended:
@@ -149,8 +149,8 @@ struct StreamTests {
         }
     }
 
-    /// A handler's thread has counted its new stream. But before the thread announces the stream, the server ends.
-    @Test func `A stream that is announced after the server's end has ended`() throws {
+    /// A handler's thread has counted its new stream. But before the thread posts the stream, the server ends.
+    @Test func `A stream that is posted after the server's end has ended`() throws {
         let inbox = try HTTPServerInbox(limits: Self.limits())
         #expect(inbox.reserveStream())
         let stream = HTTPResponseStream(initialResponse: Self.eventStreamHead, inbox: inbox, connectionNumber: 1)

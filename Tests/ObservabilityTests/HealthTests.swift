@@ -22,8 +22,8 @@ struct HealthTests {
         metricRegistry.kafka.recordIteration(nowMilliseconds: 30_000)
         #expect(isLive(at: 44_999, uptimeMilliseconds: 44_999))
         #expect(!isLive(at: 45_000, uptimeMilliseconds: 45_000))
-        // A thread that has announced a pause may be silent until the pause's end.
-        metricRegistry.kafka.announceBlocking(untilMilliseconds: 60_000)
+        // A thread that has noted a blocking call may be silent until the call's end.
+        metricRegistry.kafka.noteBlocking(untilMilliseconds: 60_000)
         metricRegistry.lanes[0].recordIteration(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, uptimeMilliseconds: 74_999))
         #expect(!isLive(at: 75_000, uptimeMilliseconds: 75_000))

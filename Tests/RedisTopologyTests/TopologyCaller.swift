@@ -43,7 +43,7 @@ final class TopologyCaller {
         weak var caller: TopologyCaller?
         func redisReady() { caller?.redisReady() }
         func redisLost(_ reason: RedisError) { caller?.redisLost(reason) }
-        func redisWarns(_ warning: RedisWarning) { caller?.redisWarns(warning) }
+        func redisWarned(_ warning: RedisWarning) { caller?.redisWarned(warning) }
         func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
             caller?.handleReply(tag: tag, reply.verdict)
         }
@@ -160,7 +160,7 @@ final class TopologyCaller {
         reasons.append(reason.reason)
     }
 
-    private func redisWarns(_ warning: RedisWarning) { events.append(.warning(warning)) }
+    private func redisWarned(_ warning: RedisWarning) { events.append(.warning(warning)) }
 
     private func handleReply(tag: UInt64, _ verdict: StoreVerdict) {
         guard let call = callsInFlight.removeValue(forKey: tag) else {

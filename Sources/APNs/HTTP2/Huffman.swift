@@ -59,12 +59,12 @@ struct Huffman: @unchecked Sendable {
             }
         }
         for bits in 0..<1 << Self.codePairBitsMax {
-            let first = shortCodes[bits >> 4]
-            let second = shortCodes[(bits << Int(first >> 8) & 0xFFF) >> 4]
-            let length = Int(first >> 8) + Int(second >> 8)
-            let isPair = first > 0 && second > 0 && length <= Self.codePairBitsMax
-            let symbols = UInt32(first & 0xFF) | UInt32(second & 0xFF) << 8
-            codePairs.advanced(by: bits).initialize(to: isPair ? symbols | UInt32(length) << 16 : 0)
+            let firstCode = shortCodes[bits >> 4]
+            let secondCode = shortCodes[(bits << Int(firstCode >> 8) & 0xFFF) >> 4]
+            let length = Int(firstCode >> 8) + Int(secondCode >> 8)
+            let isPair = firstCode > 0 && secondCode > 0 && length <= Self.codePairBitsMax
+            let symbolPair = UInt32(firstCode & 0xFF) | UInt32(secondCode & 0xFF) << 8
+            codePairs.advanced(by: bits).initialize(to: isPair ? symbolPair | UInt32(length) << 16 : 0)
         }
         // The last code, thirty ones, is the end-of-string symbol, which is not allowed within a string.
         firstCodes.advanced(by: Self.codeBitsMax + 1).initialize(to: code << UInt32(32 - Self.codeBitsMax))
@@ -110,8 +110,8 @@ struct Huffman: @unchecked Sendable {
                 let pair = codePairs[Int(truncatingIfNeeded: ~invertedBits &>> 52)]
                 let pairLength = Int(pair &>> 16)
                 if pairLength > 0, pairLength <= availableBits {
-                    let symbols = UInt16(truncatingIfNeeded: pair).littleEndian
-                    destination.storeBytes(of: symbols, toByteOffset: count, as: UInt16.self)
+                    let symbolPair = UInt16(truncatingIfNeeded: pair).littleEndian
+                    destination.storeBytes(of: symbolPair, toByteOffset: count, as: UInt16.self)
                     count += 2
                     invertedBits = invertedBits &<< UInt64(truncatingIfNeeded: pairLength)
                     availableBits -= pairLength

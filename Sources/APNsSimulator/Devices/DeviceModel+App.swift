@@ -125,10 +125,11 @@ extension DeviceModel {
         apps[appIndex].phoneIndices.append(index)
         markChanged(phone: index)
         for position in apps[appIndex].typeIndices.indices {
-            guard let token = issueStartToken(phone: index, type: apps[appIndex].typeIndices[position]) else {
+            let typeIndex = apps[appIndex].typeIndices[position]
+            guard let tokenIndex = issueStartToken(phoneIndex: index, typeIndex: typeIndex) else {
                 throw .tooMany("tokens")
             }
-            phones[index].startTokenIndices.append(token)
+            phones[index].startTokenIndices.append(tokenIndex)
             postStartToken(phone: index, position: position, nowMilliseconds: nowMilliseconds)
         }
     }
@@ -194,12 +195,14 @@ extension DeviceModel {
         guard let position = apps[appIndex].typeIndices.firstIndex(of: type),
             phones[phone].startTokenIndices.indices.contains(position), phones[phone].isInstalled
         else { throw .unknownDevice(device) }
-        guard let token = issueStartToken(phone: phone, type: type) else { throw .tooMany("tokens") }
+        guard let tokenIndex = issueStartToken(phoneIndex: phone, typeIndex: type) else {
+            throw .tooMany("tokens")
+        }
         tokens.setState(
             stateOfReplacedToken(oldToken, nowMilliseconds: nowMilliseconds),
             of: phones[phone].startTokenIndices[position]
         )
-        phones[phone].startTokenIndices[position] = token
+        phones[phone].startTokenIndices[position] = tokenIndex
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
@@ -298,11 +301,12 @@ extension DeviceModel {
         return index
     }
 
-    private mutating func issueStartToken(phone: Int, type: Int) -> Int? {
+    /// Returns the index of a new token that starts activities on a phone; nil if there are too many tokens.
+    private mutating func issueStartToken(phoneIndex: Int, typeIndex: Int) -> Int? {
         tokens.issue(
-            to: .pushToStart(phone: phone, type: type),
-            appIndex: phones[phone].appIndex,
-            state: phones[phone].environment == environment ? .live : .otherEnvironment
+            to: .pushToStart(phone: phoneIndex, type: typeIndex),
+            appIndex: phones[phoneIndex].appIndex,
+            state: phones[phoneIndex].environment == environment ? .live : .otherEnvironment
         )
     }
 

@@ -42,7 +42,7 @@ struct LostResponseTimes {
     private var times: [Int64] = []
 
     mutating func append(_ atMilliseconds: Int64) {
-        if let lastMilliseconds = times.last, lastMilliseconds == atMilliseconds { return }
+        if let lastAtMilliseconds = times.last, lastAtMilliseconds == atMilliseconds { return }
         if times.count == Self.timesMax { times.removeFirst() }
         times.append(atMilliseconds)
     }

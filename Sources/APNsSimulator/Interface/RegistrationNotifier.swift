@@ -23,15 +23,15 @@ final class RegistrationNotifier: Sendable {
 
     private let state = Mutex(State())
 
-    /// The number of registrations that was announced last. After every read from a socket and after every call of
-    /// `Simulator.withDevices`, the service's thread compares this number with the present one, and announces new
-    /// registrations.
-    let announcedRegistrationCount = Atomic<Int>(0)
+    /// The number of registrations of which the readers were last notified. After every read from a socket and after
+    /// every call of `Simulator.withDevices`, the service's thread compares this number with the present one, and
+    /// notifies the readers of new registrations.
+    let notifiedRegistrationCount = Atomic<Int>(0)
 
-    /// Announces the number of posted registrations. A service thread calls this while no other thread can
-    /// use the devices. So the number that is announced last is also the newest.
+    /// Notifies the readers of the number of posted registrations. A service thread calls this while no other thread
+    /// can use the devices. So the number of the last call is also the newest.
     func notify(count: Int) {
-        announcedRegistrationCount.store(count, ordering: .relaxed)
+        notifiedRegistrationCount.store(count, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in
             state.registrationCount = count
             let identifiers = state.waiters.filter { $0.value.cursor != state.registrationCount }.keys

@@ -47,7 +47,7 @@ enum ChannelRequestHandler {
         case .unrelatedKeyIdInToken, .badEnvironmentKeyIdInToken: return .invalidProviderToken
         default: return head.authorizationReason
         }
-        return head.isIdentifierValid ? .success : .badMessageId
+        return head.isMessageIdentifierValid ? .success : .badMessageId
     }
 
     private static func validateChannel(_ head: RequestHead) -> SimulatedReason {

@@ -17,7 +17,7 @@ enum DevicePushValidator {
         }
         if head.hasDuplicateField { return .duplicateHeaders }
         guard head.authorizationReason == .success else { return head.authorizationReason }
-        guard head.isIdentifierValid else { return .badMessageId }
+        guard head.isMessageIdentifierValid else { return .badMessageId }
         guard head.hasLiveActivityPushType else { return .invalidPushType }
         guard head.isPriorityValid else { return .badPriority }
         guard head.isExpirationValid else { return .badExpirationDate }

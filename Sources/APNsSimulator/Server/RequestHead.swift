@@ -49,7 +49,7 @@ struct RequestHead {
     var hasLiveActivityPushType = false
     var isPriorityValid = true
     var isExpirationValid = true
-    var isIdentifierValid = true
+    var isMessageIdentifierValid = true
     var isCollapseIdentifierValid = true
     var isChannelValid = false
     /// `apns-priority`; 10 if the header is missing, 0 if it is not 1, 5 or 10. Broadcasts may have 1, device
@@ -80,8 +80,8 @@ struct RequestHead {
             if isEqual(name, ":method") {
                 setMethod(value)
             } else if isEqual(name, "apns-id"), recordIfFirst(.identifier) {
-                isIdentifierValid = Self.isUUID(value)
-                if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
+                isMessageIdentifierValid = Self.isUUID(value)
+                if isMessageIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
             // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
@@ -151,8 +151,8 @@ struct RequestHead {
             isChannelValid = Self.isChannelIdentifier(value)
             if isChannelValid { channelBytes = memory.store(value, in: RequestMemory.channel) }
         } else if isEqual(name, "apns-request-id"), recordIfFirst(.requestIdentifier) {
-            isIdentifierValid = Self.isUUID(value)
-            if isIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
+            isMessageIdentifierValid = Self.isUUID(value)
+            if isMessageIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
         }
     }
 

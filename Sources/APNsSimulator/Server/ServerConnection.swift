@@ -365,11 +365,11 @@ extension ServerConnection: StreamHandler {
         // responds to protocol errors with a GOAWAY.
         guard count >= 0 else { return close() }
         if isCutDue {
-            server.announceRegistrations()
+            server.notifyOfRegistrations()
             return closeWithoutCloseNotify()
         }
         send()
-        server.announceRegistrations()
+        server.notifyOfRegistrations()
         if stream.pendingOutputBytes >= Stream.highWaterBytes { stream.pauseReading() }
     }
 

@@ -250,10 +250,10 @@ final class ServerLoop {
     }
 
     /// Wakes readers that wait for registrations, if there are new ones or the devices were reset.
-    func announceRegistrations() {
+    func notifyOfRegistrations() {
         setup.sharedModel.withModel { devices in
             let count = devices.registrationCount
-            if count != setup.notifier.announcedRegistrationCount.load(ordering: .relaxed) {
+            if count != setup.notifier.notifiedRegistrationCount.load(ordering: .relaxed) {
                 setup.notifier.notify(count: count)
             }
         }

@@ -99,11 +99,11 @@ extension AudienceSession {
         switch kind {
         case .admit: parseAdmission(reply, from: reader)
         case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
-        case .newestState: parseNewestState(reply, from: reader)
+        case .readNewestState: parseNewestState(reply, from: reader)
         case .claim: parseProgress(reply, from: reader)
         case .finish: parseFinish(reply, from: reader)
-        case .directory: reply.bytesIfStringOrNull.map { AudienceReply(.pages, bytes: $0) }
-        case .page: reply.bytesIfStringOrNull.map { AudienceReply(.page, bytes: $0) }
+        case .readDirectory: reply.bytesIfStringOrNull.map { AudienceReply(.pages, bytes: $0) }
+        case .readPage: reply.bytesIfStringOrNull.map { AudienceReply(.page, bytes: $0) }
         case .checkpoint, .append, .readDirectoryForAppend, .arrange: nil
         }
     }

@@ -92,10 +92,10 @@ public final class AudienceStore {
                 let suffix = AudienceStoreKey.pageSuffix(lowerBound)
                 for index in suffix.indices { keyBuffer[count + index] = suffix[index] }
                 count += AudienceStoreKey.pageSuffixBytes
-                return issueGet(.page, tag: call.tag, keyByteCount: count)
+                return issueGet(.readPage, tag: call.tag, keyByteCount: count)
             }
             keyBuffer[count] = AudienceStoreKey.directoryLetter
-            return issueGet(.directory, tag: call.tag, keyByteCount: count + 1)
+            return issueGet(.readDirectory, tag: call.tag, keyByteCount: count + 1)
         default:
             guard let count = AudienceStoreKey.write(app: call.app, call.audience, to: keyBuffer) else {
                 return .outOfBounds

@@ -36,7 +36,7 @@ final class EntryAppender: RedisHandler {
     func redisReady() { handler?.audienceStoreReady() }
     func redisLost(_ reason: RedisError) { handler?.audienceStoreLost(reason) }
     /// Ignores the warning: the activity store's connections to the same servers report it too.
-    func redisWarns(_ warning: RedisWarning) {}
+    func redisWarned(_ warning: RedisWarning) {}
 
     // MARK: - Steps
 
@@ -148,6 +148,7 @@ final class EntryAppender: RedisHandler {
 
     // MARK: - Keys
 
+    /// Returns the key of the directory of the entry's segment. Valid until the next key is made.
     private func directoryKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(slot)
         keyBuffer.copyMemory(from: hashTag)
@@ -155,6 +156,7 @@ final class EntryAppender: RedisHandler {
         return UnsafeRawBufferPointer(rebasing: keyBuffer[...hashTag.count])
     }
 
+    /// Returns the key of the entry's page. Valid until the next key is made.
     private func pageKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let hashTag = appendTable.hashTag(slot)
         keyBuffer.copyMemory(from: hashTag)

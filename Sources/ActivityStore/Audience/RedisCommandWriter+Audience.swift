@@ -9,7 +9,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)
-        case .newestState: (.newestState, 1, 8)
+        case .newestState: (.readNewestState, 1, 8)
         case .claim: (.claim, 3, 32)
         case .finishRange: (.finish, 4, 96)
         case .finishBroadcast: (.finish, 5, 104)

@@ -28,8 +28,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data it may be higher: a
-        /// registration that is read again raises it to the time of the reading (R25).
+        /// The `aps.timestamp` that Redis assigned to the push, UNIX seconds. After a loss of data it may be higher:
+        /// records that are read again raise it (R25).
         public var timestamp: Int64
         public var sentAtMilliseconds: Int64
     }
@@ -62,7 +62,7 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0 for none. The next version gets a higher
-    /// one. After a loss of data, a token that is read again raises it to the present second (R25).
+    /// one. After a loss of data, records that are read again raise it: see ``ActivityState/lastAssignedTimestamp``.
     private(set) var lastAssignedTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -121,7 +121,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.ownTimestampBit != 0
         var assignedTimestamp = try unread.readPart(unread.name, count: StoredActivity.secondsBytes)
         if isOwnTimestamp {
-            lastAssignedTimestamp = sentAtMilliseconds > 0 ? timestamp : 0
+            lastAssignedTimestamp = timestamp
         } else {
             lastAssignedTimestamp = try assignedTimestamp.readBinarySeconds()
         }

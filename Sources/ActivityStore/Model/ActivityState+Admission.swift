@@ -132,7 +132,7 @@ extension ActivityState {
     /// Returns for how long the spacing still forbids a push; nil if it does not.
     private func remainingSpacingMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
         // decision: spacing
-        let sinceLastSendMilliseconds = nowMilliseconds - lastSendMilliseconds
+        let sinceLastSendMilliseconds = nowMilliseconds - lastSendAtMilliseconds
         let waitMilliseconds =
             (pace?.spacingMilliseconds(policyPace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
         return sinceLastSendMilliseconds >= 0 && waitMilliseconds > 0 ? waitMilliseconds : nil
@@ -152,8 +152,8 @@ extension ActivityState {
         setNewestVersion(to: call, .sending)
         // decision: expiry
         let renewsExpiry =
-            heldCommand != previousHeldCommand || lastSendMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
-        lastSendMilliseconds = nowMilliseconds
+            heldCommand != previousHeldCommand || lastSendAtMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
+        lastSendAtMilliseconds = nowMilliseconds
         shownDigest = nil
         return renewsExpiry
     }
@@ -233,7 +233,7 @@ extension ActivityState {
             isEnded = false
         }
         assignTimestamp(version)
-        lastSendMilliseconds = nowMilliseconds
+        lastSendAtMilliseconds = nowMilliseconds
         shownDigest = nil
         hasDrawnOnBudget = false
         pace = ActivityPace(beganAtMilliseconds: nowMilliseconds)
@@ -252,7 +252,8 @@ extension ActivityState {
         // the activity keeps the held command instead of the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: nowMilliseconds)
-        // The start becomes the newest version, settled. If the activity has a newer version, that stays the newest.
+        // If the stored version is older, or there is none, the start becomes the newest version, and counts as
+        // settled.
         if isNewest {
             shownDigest = nil
             hasDrawnOnBudget = false
@@ -310,7 +311,8 @@ extension ActivityState {
         self.versionPhase = versionPhase
     }
 
-    /// Assigns the version's own timestamp. If that is not above the last assigned one: one second above the last.
+    /// Assigns the timestamp of the push: the version's own, if it is above the last assigned one. Otherwise one second
+    /// more than the last, at most `Limits.timestampMax`.
     private mutating func assignTimestamp(_ version: Version) {
         // decision: timestamp
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)

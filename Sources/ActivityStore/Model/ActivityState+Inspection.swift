@@ -13,7 +13,7 @@ extension ActivityState {
         versionPhase = inspection.newestVersion.map { VersionPhase($0.phase) } ?? .waiting
         isEnded = inspection.newestVersion?.isEnd ?? false
         lastAssignedTimestamp = inspection.lastAssignedTimestamp
-        lastSendMilliseconds = inspection.lastPush?.sentAtMilliseconds ?? 0
+        lastSendAtMilliseconds = inspection.lastPush?.sentAtMilliseconds ?? 0
         shownDigest = inspection.shownDigest
         registeredAtMilliseconds = inspection.registeredAtMilliseconds
         token = inspection.token.map {
@@ -51,7 +51,7 @@ extension ActivityState {
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var copy = self
         // Without a last push, the spacing delays no command.
-        copy.lastSendMilliseconds = 0
+        copy.lastSendAtMilliseconds = 0
         return copy.admit(admission, nowMilliseconds: nowMilliseconds).0.verdict
     }
 

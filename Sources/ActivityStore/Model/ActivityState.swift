@@ -44,11 +44,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var isEnded = false
     /// Whether the newest version has drawn on the budget for pushes of priority 10.
     public internal(set) var hasDrawnOnBudget = false
-    /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0: none yet. (R11) After a loss of data,
-    /// records that are read again raise it (R25).
+    /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0: none yet. (R11)
+    ///
+    /// After a loss of data (R25), a token that is read again raises it to the present second, and a start that is read
+    /// again raises it to the timestamp of its version: phones ignore a lower timestamp than they have shown.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
-    public internal(set) var lastSendMilliseconds: Int64 = 0
+    public internal(set) var lastSendAtMilliseconds: Int64 = 0
     /// The digest of the state that the activity shows; nil while the state is not known.
     public internal(set) var shownDigest: UInt64?
     public internal(set) var token: TokenRegistration<[UInt8]>?
@@ -144,7 +146,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         switch operation {
         case .throttle(_, let policyPace):
             let isRecorded =
-                pace?.recordThrottle(policyPace, sentAtMilliseconds: lastSendMilliseconds, at: nowMilliseconds) ?? false
+                pace?.recordThrottle(policyPace, sentAtMilliseconds: lastSendAtMilliseconds, at: nowMilliseconds)
+                ?? false
             return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             var expiryChange = settle(version, settlement, digest: digest)

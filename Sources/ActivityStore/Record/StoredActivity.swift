@@ -104,7 +104,7 @@ enum StoredDigest {
     static func value(of digest: UInt64) -> UInt64 { max(1, digest & 0xFFFF_FFFF_FFFF) }
 }
 
-/// Numbers with a fixed number of bytes, lowest first.
+/// Numbers with a fixed number of bytes, lowest byte first.
 enum LittleEndian {
     /// - Parameter byteCount: 1 to 8; higher bytes of the value are dropped.
     static func write(_ value: UInt64, byteCount: Int, to destination: UnsafeMutableRawPointer) {

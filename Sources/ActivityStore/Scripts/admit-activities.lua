@@ -38,8 +38,8 @@ local function serverTime()
   return time[1] * 1000 + math.floor(time[2] / 1000), time[1] + 0
 end
 
-local function digits(milliseconds)
-  return string.format('%013.0f', math.min(math.max(milliseconds, 0), TIME_MAX))
+local function digits(time)
+  return string.format('%0@TIME_DIGITS@.0f', math.min(math.max(time, 0), TIME_MAX))
 end
 
 local function writeFields(changes, lifetime)
@@ -70,7 +70,7 @@ end
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
     frequentUpdates, tokenSource, newAudiences)
   if #value < @FIXED_BYTES@ then return MALFORMED end
-  local updatesUntil, tokenLength, flags = read('<I4I2B', value)
+  local updatesUntilSeconds, tokenLength, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
     byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_BUCKET@ - 1), read('<I6', value, @AT_REGISTERED@)
   -- If OWN_TIMESTAMP is set, the newest version's timestamp is the last assigned one too (admit.lua: Phases).
@@ -87,7 +87,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
 
   -- Writes the whole value. `middle` has its bytes 8 to 44.
   local function store(middle)
-    local value = joinParts(updatesUntil, form + frequent, middle .. pack('<I6', registeredAt), {
+    local value = joinParts(updatesUntilSeconds, form + frequent, middle .. pack('<I6', registeredAt), {
       token = token, alert = acceptedAlert, audiences = audiences, formerAudiences = formerAudiences, retired = retired,
       throttle = throttle, start = start, held = held,
     })
@@ -145,7 +145,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       timestamp <= lastAssignedTimestamp and math.min(lastAssignedTimestamp + 1, TIMESTAMP_MAX) or timestamp
     if assignedTimestamp ~= read('<I5', newestVersion) then nextByte = nextByte - @OWN_TIMESTAMP@ end
     local assignedBytes = pack('<I5', assignedTimestamp)
-    frequent, throttle, start, updatesUntil =
+    frequent, throttle, start, updatesUntilSeconds =
       0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATE_PERIOD_SECONDS
     store(pack('<I6BI6', 0, nextByte, now) .. newestVersion .. pack('<I6', 0) .. assignedBytes)
     return 'send' .. assignedBytes
@@ -155,9 +155,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   if operation == 'recordStart' then
     local version = ARGV[2]
     if start ~= '' and not isNewer(version, start) then return 'settled' end
-    if updatesUntil == 0 then
+    if updatesUntilSeconds == 0 then
       local _, seconds = serverTime()
-      updatesUntil = seconds + UPDATE_PERIOD_SECONDS
+      updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
@@ -203,9 +203,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     if registrationTime < registeredAt then return 'stale' .. (newAudiences and departuresPart() or '') end
-    -- A registration without audiences repeats an earlier call, except if its token came with a command. If Redis now
-    -- has another token (or none) with exactly the same time, this token or an unregistration came after the earlier
-    -- call, so Redis keeps it. Time 0 means that no registration has come yet.
+    -- A registration without audiences repeats an earlier call, except if its token came with a command. Suppose that
+    -- Redis now has a different token, or none, with exactly the same time. Then that change came after the earlier
+    -- call, so Redis keeps it and the registration is stale. Time 0 means that no registration has come yet.
     if registrationTime == registeredAt and registrationTime > 0
       and not newAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
@@ -238,9 +238,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     local restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
-    if updatesUntil == 0 or tokenSource == @FROM_REREADING@ then
+    if updatesUntilSeconds == 0 or tokenSource == @FROM_REREADING@ then
       local _, seconds = serverTime()
-      if updatesUntil == 0 then updatesUntil = seconds + UPDATE_PERIOD_SECONDS end
+      if updatesUntilSeconds == 0 then updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
       -- ignore lower timestamps. So the next timestamp is above the present second.
       if tokenSource == @FROM_REREADING@ and seconds > lastAssignedTimestamp then

@@ -1,7 +1,7 @@
 -- This file is a part of the script `admit` (admit.lua): the loop over a batch of updates, ends and settlements.
 --
--- The short path decides about the most frequent calls: a usual update, and the acceptance of one. It decides in this
--- order; the code has the same numbers:
+-- The short path decides about the most frequent calls: a usual update, and the acceptance of one. It asks these
+-- questions in this order; the code has the same numbers:
 --     1. Is the value usual? See `usualSize`.
 --     2. Is the phase one of the frequent ones, and is the last assigned timestamp known?
 --     3. An update: is its timestamp higher than the newest version's?
@@ -9,12 +9,12 @@
 --     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
 --     6. Which priority does it get? Then it is written, and the reply is the value or a number.
---     7. An update that is older, and has no alert: `superseded`.
+--     7. If the update is not newer: is it older, and has no alert? Then the reply is `superseded`.
 --     8. A settlement: is it the acceptance of the newest version? Then it is written.
 -- Every other answer leads to the long path (admit-updates.lua, admit-settlements.lua), which begins again with the
--- same call. The long path can decide about the frequent calls too. So a decision about such a call is on both paths,
--- and in Model/ActivityState+Admission.swift and its neighbours, which decide the same in Swift. Read them first. A
--- comment `decision: NAME` marks each place of such a decision. Find all places with `git grep 'decision: NAME'`, and
+-- same call. The long path can decide about the frequent calls too. So the code that decides about such a call is on
+-- both paths, and in Model/ActivityState+Admission.swift and its neighbours, which decide the same in Swift. Read them
+-- first. A comment `decision: NAME` marks each place. Find all places of one name with `git grep 'decision: NAME'`, and
 -- change all of them.
 --
 -- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; in the loop: reading a call,
@@ -104,7 +104,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
   -- For a usual value and the pace `usualPace`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
-  --     fullAtMax             the push gets priority 10 if the bucket will be full by this time (UNIX milliseconds)
+  --     fullAtMax             the push gets priority 10 if the bucket will be full by this time
   --     fullAtMaxOfReserve    the same for a command that may use the reserve
   --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
   local usualPace, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
@@ -120,8 +120,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     byte 15: eight bits (CallByte15Bits)
   --     the timestamp of the version
   --     the digest
-  --     the token that the call registers or retires: a table with its bytes, its registration time and its form; nil if
-  --     there is none
+  --     the token that the call registers or retires: a table with its bytes, its registration time and its form; nil
+  --     if there is none
   --     the version of the command whose alert the call carries or settles; nil if there is none
   --     where the next call begins
   local function readCall(position)
@@ -184,7 +184,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     -- The block runs once. Lua 5.1 has no `continue`, so `break` ends the work on a call that has its reply.
     repeat
       -- # Short path
-      -- Decisions 1 to 8 (see the top of this file).
+      -- Questions 1 to 8 (see the top of this file).
       local value = values[index] or UNKNOWN
       local size = #value
       if size ~= usualSize then
@@ -276,7 +276,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           elseif requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@
             and newestTimestamp * @TIMESTAMP_FACTOR@ > assigned
           then
-            -- 7. An older update without an alert.
+            -- 7. The update is older, and has no alert.
             -- decision: order of versions
             reply = 'superseded'
             break
@@ -284,7 +284,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         elseif requestAndPace == @ACCEPTANCE_REQUEST@
           and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
         then
-          -- 8. The acceptance of the newest version.
+          -- 8. The settlement is the acceptance of the newest version.
           -- decision: acceptance
           local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
             digest, sentAndPhase % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))

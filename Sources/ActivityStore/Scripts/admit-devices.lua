@@ -11,9 +11,8 @@
 --     l    the time of the last departure, and the audiences that the device left while no worker has confirmed this
 --     s    when the bucket of starts will be full; after the first refund, then the sum of all refunds in milliseconds
 --
--- The field `w` of an attributes type has the starts that wait for the token of this type: one for each activity,
--- oldest version first. The parts of a start are: the length of its activity's id (2 bytes), the length of its command
--- (4), its version (30 digits), the id and the command.
+-- A time in digits, as in `t` and `s`, has @TIME_DIGITS@ bytes. The time in `l` is a number of @TIME_BYTES@ bytes. The
+-- parts of `w` are in held-starts.lua.
 --
 -- The variables `t`, `u`, `w`, `d`, `m`, `l` and `s` have the names of these fields.
 
@@ -24,7 +23,7 @@ local suffix = ARGV[2]
 
 -- Returns the part of a reply that names the audiences that the device left and that may not know this yet: a `=` and
 -- the field `l`. Empty if there are none.
-local function departuresPart(l) return l and #l > 6 and '=' .. l or '' end
+local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
 -- Returns the audiences that the device leaves now. `dropped` has the audiences that a registration no longer names.
 -- The device does not leave an audience that the registration of another attributes type still names, and it cannot
@@ -37,14 +36,14 @@ local function newDepartures(dropped, changedSuffixes, l)
       dropped = without(dropped, fields[index + 1])
     end
   end
-  return without(dropped, sub(l, 7))
+  return without(dropped, sub(l, @TIME_BYTES@ + 1))
 end
 
 -- Returns a new field `l` with the audiences in `left`. If the device has just left some of them (`hasNewDepartures`),
 -- the field gets a later time than before. So a confirmation with the former time has no effect.
 local function makeFieldL(at, left, hasNewDepartures, l)
   if left == '' then return '' end
-  local before = #l > 6 and read('<I6', l) or 0
+  local before = #l > @TIME_BYTES@ and read('<I6', l) or 0
   return pack('<I6', hasNewDepartures and math.max(at, before + 1) or before) .. left
 end
 
@@ -54,29 +53,27 @@ end
 -- since, so the field stays.
 if operation == 'confirmDeviceDepartures' then
   local l = callRedis('HGET', key, 'l')
-  if l and sub(l, 1, 6) == ARGV[2] then callRedis('HSET', key, 'l', '') end
+  if l and sub(l, 1, @TIME_BYTES@) == ARGV[2] then callRedis('HSET', key, 'l', '') end
   return 'settled'
 end
 
 -- # A device: holding a start
--- Keeps a start in Redis until a token of its attributes type registers. ARGV[3] is its version in digits, ARGV[4] the
--- command and ARGV[6] the activity.
+-- Keeps a start in Redis until a token of its attributes type registers. The version is in digits. ARGV[5] is not used.
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
   local starts, place, position = {}, nil, 1
   while w and position <= #w do
-    local start, activityLength, commandLength = position, read('<I2I4', w, position)
-    position = start + 36 + activityLength + commandLength
-    local heldVersion = sub(w, start + 6, start + 35)
-    if sub(w, start + 36, start + 35 + activityLength) ~= activity then
-      starts[#starts + 1] = sub(w, start, position - 1)
+    local heldVersion, heldActivity, _, nextPosition = readHeldStart(w, position)
+    if heldActivity ~= activity then
+      starts[#starts + 1] = sub(w, position, nextPosition - 1)
       if not place and heldVersion > version then place = #starts end
     elseif heldVersion > version then
       return 'superseded'
     end
+    position = nextPosition
   end
-  if t and #t > 13 then return 'retry' end
+  if t and #t > @TIME_DIGITS@ then return 'retry' end
   if #starts >= HELD_STARTS_MAX then return 'full' end
   table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
   writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_EXPIRY)
@@ -84,50 +81,54 @@ if operation == 'holdStart' then
 end
 
 -- # A device: registrations
+-- Registers a token of the attributes type. `registration` and `restOfToken` have the form of the fields `t` and `u`.
+-- After a reply with a held start, a worker asks again, for the next one: `previousVersion` and `previousActivity` are
+-- of the start in the previous reply. They are empty if there is none. `list` has the audiences that the registration
+-- names; nil if it has no list.
 if operation == 'registerDevice' then
+  local registration, restOfToken, previousVersion, previousActivity = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  local isFromCommand, list = ARGV[7] == '1', ARGV[8]
   local t, w, u, d, m, l = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
     'm' .. suffix, 'l'))
-  local registration, list = ARGV[3], ARGV[8]
-  if ARGV[7] == '1' then
-    local newToken = sub(registration, 14) .. ARGV[4]
-    if newToken == sub(t or '', 14) .. (u or '') then
+  if isFromCommand then
+    local newToken = sub(registration, @TIME_DIGITS@ + 1) .. restOfToken
+    if newToken == sub(t or '', @TIME_DIGITS@ + 1) .. (u or '') then
       registration = t
     elseif newToken == d then
       return 'stale'
     end
   end
-  local isStale = sub(registration, 1, 13) < sub(t or '', 1, 13)
-  -- A registration without audiences repeats an earlier call, except if its token came with a command. If Redis now has
-  -- another token (or none) with exactly the same time, this token or an unregistration came after the earlier call, so
-  -- Redis keeps it.
-  if t and not list and ARGV[7] ~= '1' and sub(registration, 1, 13) == sub(t, 1, 13) then
-    isStale = registration ~= t or ARGV[4] ~= u
+  local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
+  -- A registration without audiences repeats an earlier call, except if its token came with a command. Suppose that
+  -- Redis now has a different token, or none, with exactly the same time. Then that change came after the earlier call,
+  -- so Redis keeps it and the registration is stale.
+  if t and not list and not isFromCommand and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@) then
+    isStale = registration ~= t or restOfToken ~= u
   end
-  if isStale and #t == 13 then return 'stale' .. (list and departuresPart(l) or '') end
+  if isStale and #t == @TIME_DIGITS@ then return 'stale' .. (list and departuresPart(l) or '') end
   local lBefore, reply = l or '', 'registered'
   if list and not isStale then
     if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
-    local departures, kept = newDepartures(without(m, list), {[suffix] = true}, l), without(sub(l, 7), list)
+    local departures, kept =
+      newDepartures(without(m, list), {[suffix] = true}, l), without(sub(l, @TIME_BYTES@ + 1), list)
     if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
-    l = makeFieldL(sub(registration, 1, 13) + 0, kept .. departures, departures ~= '', l)
+    l = makeFieldL(sub(registration, 1, @TIME_DIGITS@) + 0, kept .. departures, departures ~= '', l)
   end
-  -- Finds the held start for the reply: the first; after a previous reply, the next. ARGV[5] and ARGV[6] name the start
-  -- in the previous reply: its version and its activity. If this start is no longer held, the reply has the first start
-  -- with this version or a newer one.
-  local previousVersion, position, isPastPrevious, nextStart, firstNotOlder = ARGV[5], 1, ARGV[5] == '', nil, nil
+  -- Finds the held start for the reply: the first; after a previous reply, the next. If the start in the previous reply
+  -- is no longer held, the reply has the first start with its version or a newer one.
+  local position, isPastPrevious, nextStart, firstNotOlder = 1, previousVersion == '', nil, nil
   while w and position <= #w and not nextStart do
-    local start, activityLength, commandLength = position, read('<I2I4', w, position)
-    position = start + 36 + activityLength + commandLength
-    local version = sub(w, start + 6, start + 35)
-    local held = version .. sub(w, start + 36 + activityLength, position - 1)
+    local version, activity, commandPosition, nextPosition = readHeldStart(w, position)
+    local held = version .. sub(w, commandPosition, nextPosition - 1)
     if isPastPrevious then
       nextStart = held
-    elseif version == previousVersion and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
+    elseif version == previousVersion and activity == previousActivity then
       isPastPrevious = true
     elseif version >= previousVersion then
       firstNotOlder = firstNotOlder or held
     end
+    position = nextPosition
   end
   if not isPastPrevious then nextStart = firstNotOlder end
   -- A stale registration may also get a held start in its reply. The worker sends this start with the newer token that
@@ -136,7 +137,7 @@ if operation == 'registerDevice' then
   local gone = list and departuresPart(l) or ''
   if gone ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end
-  local changes = {'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}
+  local changes = {'t' .. suffix, registration, 'u' .. suffix, restOfToken}
   if list then
     for field, value in pairs({['m' .. suffix] = list ~= m and list or nil, l = l ~= lBefore and l or nil}) do
       changes[#changes + 1], changes[#changes + 2] = field, value
@@ -147,21 +148,24 @@ if operation == 'registerDevice' then
 end
 
 -- # A device: the token of a start
+-- Gets the token for a start, and draws on the bucket of starts. If a token came with the start, `registration` and
+-- `restOfToken` have it, as in `registerDevice`.
 if operation == 'takeStartToken' then
+  local bucket, registration, restOfToken = ARGV[3], ARGV[4], ARGV[5]
   local t, u, s, d = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
   t, s = t or '', s or ''
   local changes = {}
-  if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
-    local newToken = sub(ARGV[4], 14) .. ARGV[5]
-    if newToken ~= sub(t, 14) .. (u or '') and newToken ~= d then
-      t, u = ARGV[4], ARGV[5]
+  if registration and sub(registration, 1, @TIME_DIGITS@) >= sub(t, 1, @TIME_DIGITS@) then
+    local newToken = sub(registration, @TIME_DIGITS@ + 1) .. restOfToken
+    if newToken ~= sub(t, @TIME_DIGITS@ + 1) .. (u or '') and newToken ~= d then
+      t, u = registration, restOfToken
       changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
     end
   end
   local reply = 'noToken'
-  if #t > 13 then
-    local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
-    local fullAt, refunded = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
+  if #t > @TIME_DIGITS@ then
+    local now, interval, pushes = serverTime(), read('<I3I2', bucket)
+    local fullAt, refunded = s == '' and now or math.max(sub(s, 1, @TIME_DIGITS@) + 0, now), sub(s, @TIME_DIGITS@ + 1)
     local wait = fullAt - now - (pushes - 1) * interval
     if wait > 0 then
       reply = 'wait' .. string.format('%.0f', wait)
@@ -190,7 +194,7 @@ if operation == 'unregisterDevice' then
   end
   if not next(registrations) then return 'unregistered' .. departuresPart(l) end
   for typeSuffix, t in pairs(registrations) do
-    if at >= sub(t, 1, 13) then
+    if at >= sub(t, 1, @TIME_DIGITS@) then
       unregisteredSuffixes[typeSuffix] = true
       for field, value in pairs({t = at, u = ''}) do
         changes[#changes + 1] = field .. typeSuffix
@@ -209,7 +213,7 @@ if operation == 'unregisterDevice' then
   end
   departures = newDepartures(departures, unregisteredSuffixes, l)
   if departures ~= '' then
-    l = makeFieldL(at + 0, sub(l, 7) .. departures, true, l)
+    l = makeFieldL(at + 0, sub(l, @TIME_BYTES@ + 1) .. departures, true, l)
     changes[#changes + 1], changes[#changes + 2] = 'l', l
   end
   writeFields(changes, DEVICE_EXPIRY)

@@ -6,14 +6,14 @@ if isBatch then
   local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
   if values.err then return values end
   local _, seconds = serverTime()
-  local updatesUntil = seconds + UPDATE_PERIOD_SECONDS
+  local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
   -- The bytes of a new activity's value between the token's form and the registration's time.
   local fresh = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
     local bits, form, length, count = read('<BBI2B', calls, position)
     local timePosition = position + 5
-    local audiencesPosition = timePosition + 6 + length
+    local audiencesPosition = timePosition + @TIME_BYTES@ + length
     position = count > 0 and audiencesPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * count or audiencesPosition
     local callEnd = position - 1
     if bits >= @REGISTRATION_KEY_REPEATS@ then
@@ -43,7 +43,7 @@ if isBatch then
         reply = performOnActivity('register', key, value,
           read('<I6', calls, timePosition), -- registrationTime
           form, -- newForm
-          sub(calls, timePosition + 6, audiencesPosition - 1), -- newToken
+          sub(calls, timePosition + @TIME_BYTES@, audiencesPosition - 1), -- newToken
           shownVersion, frequentUpdates,
           (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, -- tokenSource
           newAudiences)
@@ -58,7 +58,7 @@ if isBatch then
           .. sub(fresh, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
       end
       -- Two bits at once: whether the registration mentions frequent updates and allows them.
-      local head = pack('<I4I2B', updatesUntil, count > 0 and length + @HAS_AUDIENCES@ or length,
+      local head = pack('<I4I2B', updatesUntilSeconds, count > 0 and length + @HAS_AUDIENCES@ or length,
         bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@
           == @REGISTRATION_MENTIONS_FREQUENT@ + @REGISTRATION_ALLOWS_FREQUENT@
           and form + @ALLOWS_FREQUENT@ or form)

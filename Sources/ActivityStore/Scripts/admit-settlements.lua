@@ -35,14 +35,13 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   -- Workers may report the 429 of one push several times, but it must double the spacing only once. So a 429 counts
   -- only if a send verdict came after the last recorded 429, or if the clock was set back.
   local function throttleAfter(throttle, lastSendAt, pace, now)
-    local spacing, longestSpacing, recoveryMilliseconds = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
+    local spacing, longestSpacing, recovery = read('<I3', pace), read('<I3I3', pace, @AT_LONGEST_SPACING@)
     local doublings, throttledAt = 0, 0
     if throttle ~= '' then
       doublings, throttledAt = read('<BI6', throttle)
       if lastSendAt <= throttledAt and now >= throttledAt then return nil end
     end
-    doublings = now < throttledAt and 0
-      or math.max(doublings - math.floor((now - throttledAt) / recoveryMilliseconds), 0)
+    doublings = now < throttledAt and 0 or math.max(doublings - math.floor((now - throttledAt) / recovery), 0)
     if spacing * 2 ^ doublings < longestSpacing then doublings = math.min(doublings + 1, @DOUBLINGS_MAX@) end
     return pack('<BI6', doublings, now)
   end
@@ -54,12 +53,12 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   -- The reply is 1 if the token was retired, otherwise 0; or an error. If audiences may not know yet that the activity
   -- left them, `=`, the time of the registration and their digests follow the number. The reply to a 429 never has this
   -- part.
-  return function(key, stored, value, position, now)
+  local function settle(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if not stored then return 0, following end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local updatesUntil, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+    local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     -- The phase is a letter, with bits (admit.lua: Phases). If OWN_TIMESTAMP is not set, the last assigned timestamp is
     -- in bytes 40 to 44. An upper-case letter is an end.
@@ -80,7 +79,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local isAccepted = code == @ACCEPTED@
     local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
       and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
-    if code == @THROTTLED@ and updatesUntil > 0 then
+    if code == @THROTTLED@ and updatesUntilSeconds > 0 then
       local doubled = throttleAfter(throttle, lastSendAt, ARGV[paceByte], now)
       if doubled then throttle, changesParts = doubled, true end
     elseif code < @THROTTLED@ then
@@ -122,7 +121,8 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         .. pack('<I6', registeredAt)
       -- `flags` modulo twice the bit ALLOWS_FREQUENT is the token's form, with this bit. `joinParts` sets the higher
       -- flags.
-      value = joinParts(updatesUntil, flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0), fixedPart, {
+      local nextForm = flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0)
+      value = joinParts(updatesUntilSeconds, nextForm, fixedPart, {
         token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlert,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
         start = start or startPosition < heldPosition and sub(value, startPosition, heldPosition - 1) or '',
@@ -140,4 +140,6 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     end
     return reply, following
   end
+
+  return settle
 end

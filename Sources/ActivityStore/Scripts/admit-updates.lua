@@ -23,8 +23,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- # The token
   -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
   -- token, for one of two reasons: its own token is newer, or the call's token is the last one that was retired.
-  -- `rereadAt` is the present second if the command is read again because Redis lost data, otherwise false.
-  local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAt)
+  -- `rereadAtSeconds` is the present time if the command is read again because Redis lost data, otherwise false.
+  local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAtSeconds)
     if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return nil end
     if retired ~= '' then
       local hash = redis.sha1hex(token.bytes .. string.char(token.form))
@@ -33,14 +33,14 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local length, flags = read('<I2B', value, 5)
     local tokenLength = length % @TOKEN_LENGTH_MODULUS@
     local formBefore, fixedPart = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
-    if rereadAt and formBefore == 0 and rereadAt > lastAssignedTimestamp then
+    if rereadAtSeconds and formBefore == 0 and rereadAtSeconds > lastAssignedTimestamp then
       -- Redis may have raised the timestamps of pushes before the loss (R11), and phones ignore lower ones. So the
       -- present second counts as the last assigned timestamp: the next push gets a higher one.
       local phaseByte = value:byte(@AT_PHASE@)
       if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
       fixedPart = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
-        .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAt)
-      lastAssignedTimestamp = rereadAt
+        .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAtSeconds)
+      lastAssignedTimestamp = rereadAtSeconds
     end
     return sub(value, 1, 4) .. pack('<I2B', length - tokenLength + #token.bytes, flags - formBefore + token.form)
       .. fixedPart .. pack('<I6', token.registeredAt) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength),
@@ -86,7 +86,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   end
 
   -- # Whether the state may be sent now
-  -- Returns the pace of an activity: the least milliseconds between two pushes, and the numbers of its bucket.
+  -- Returns the pace of an activity: the least time between two pushes, and the numbers of its bucket.
   local function findPace(number, isFrequent)
     local signedNumber = isFrequent and -number or number
     local pace = paces[signedNumber]
@@ -99,14 +99,14 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return pace
   end
 
-  -- Returns for how many milliseconds the spacing forbids a push. `throttle` is the part about the last 429.
+  -- Returns for how long the spacing forbids a push. `throttle` is the part about the last 429.
   -- decision: spacing
   local function findWait(pace, throttle, lastSendAt, now)
     local spacing, sinceSent = pace.spacing, now - lastSendAt
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
-      local longestSpacing, recoveryMilliseconds = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
-      doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recoveryMilliseconds)
+      local longestSpacing, recovery = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
+      doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recovery)
       if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longestSpacing)) end
     end
     if sinceSent >= 0 and sinceSent < spacing then return spacing - sinceSent end
@@ -118,14 +118,25 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --     the reply; nil if the command may be sent
   --     the phase of the command's version, which becomes the newest; nil if the value does not change
   --     whether the value loses its held command
+  --
+  -- If neither a held alert nor the shown state decides, this table has the reply and the phase. Of two phases, the
+  -- second is for a held command with an alert. `-` means that the value does not change.
+  --
+  --     command                newer             repeated, held    repeated, not held
+  --     may be sent            nil, a or y       nil, k or l       nil, a or y
+  --     must wait              wait, w or x      wait, -           wait, -
+  --     there is no token      noToken, w or x   held, h or i      noToken, -
   local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
+    local hasToken = wait ~= nil
     -- Whether the newest version is held; and whether a held command has an alert. The held command is the newest
     -- version, or an older command whose alert the newest version carries (admit.lua: Phases).
     local isHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
     local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
 
     -- The command must bring the held alert. But while there is no token, the held command itself stays as it is.
-    if holdsAlert and not mayReplaceHeldAlert and (wait or not isRepeated or not isHeld) then return 'alertHeld' end
+    if holdsAlert and not mayReplaceHeldAlert and not (isRepeated and isHeld and not hasToken) then
+      return 'alertHeld'
+    end
 
     -- decision: unchanged
     if isShown then return 'unchanged', @SETTLED@, isHeld or holdsAlert end
@@ -140,10 +151,10 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
 
     -- decision: no token; decision: spacing
-    local reply = wait and 'wait' .. string.format('%.0f', wait) or 'noToken'
+    local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
       -- The held command stays held while there is no token. It may have been sent before its token was retired.
-      if isHeld and not wait then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
+      if isHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
       -- Every other repeated command keeps its phase.
       return reply
     end
@@ -209,6 +220,20 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return written.err and written or nil
   end
 
+  -- Overwrites the value with `newBytes`, from the digest on. If the held command is removed, `removedHeldPosition` is
+  -- where it begins, otherwise nil or false. If `keepsExpiry` is true, only `newBytes` are written: the stored value
+  -- must have the same length and the same other bytes. Returns the error, or nil.
+  local function writeAdmission(key, exists, value, newBytes, removedHeldPosition, keepsExpiry)
+    if keepsExpiry then
+      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
+      if written == #value then return nil end
+      return tonumber(written) and MALFORMED or written
+    end
+    -- -1 is the last byte.
+    local rest = sub(value, @AT_DIGEST@ + #newBytes, removedHeldPosition and removedHeldPosition - 1 or -1)
+    return store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. rest, exists)
+  end
+
   -- # All steps
   -- Performs an update or an end. `stored` is what Redis has for the key, and `value` is the value to read; both are
   -- from the loop. `position` is where the call begins. Returns the reply, and where the next call begins.
@@ -228,14 +253,14 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --     comesAfterNewest              whether the call's version is newer than the newest one, or the first of all
   --     isRepeated                    whether the call repeats the newest command
   --     throttle, retired             see `findParts`
-  return function(key, stored, value, position, now)
+  local function admit(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
     local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
-    local updatesUntil, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+    local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     -- The phase is a letter, with bits (admit.lua: Phases). If OWN_TIMESTAMP is not set, the last assigned timestamp is
     -- in bytes 40 to 44. An upper-case letter is an end.
@@ -283,9 +308,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       end
     end
     if refusal and not hasNewToken then return refusal, following end
-    if updatesUntil == 0 then
-      updatesUntil = seconds + @UPDATE_PERIOD_SECONDS@
-      value = pack('<I4', updatesUntil) .. sub(value, 5)
+    if updatesUntilSeconds == 0 then
+      updatesUntilSeconds = seconds + @UPDATE_PERIOD_SECONDS@
+      value = pack('<I4', updatesUntilSeconds) .. sub(value, 5)
     end
     if refusal then return store(key, value, stored) or refusal, following end
 
@@ -296,7 +321,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- decision: eight hours
     if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
-    elseif not isEnd and seconds > updatesUntil then
+    elseif not isEnd and seconds > updatesUntilSeconds then
       reply = 'activityOver'
     elseif alert and acceptedAlert ~= '' and not isNewer(alert, acceptedAlert) then
       reply = 'alertAlreadyAccepted'
@@ -326,7 +351,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
 
-    -- Writing. `newBytes` are the new bytes: from the digest to the last send verdict, the version, and `bucket`.
+    -- Writing. The new bytes are those from the digest to the last send verdict (`head`), the version, and `bucket`.
     local nextByte = nextPhase
     if isEnd then nextByte = nextByte - @UPPER_CASE@ end
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
@@ -337,21 +362,18 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local head = maySend and pack('<I6BI6', 0, nextByte, now)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
-    local newBytes, failure = head .. version .. (bucket or ''), nil
+    -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
+    -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
+    -- decision: expiry
     local isInSameThousand = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
-    if maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld then
-      -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
-      -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
-      -- decision: expiry
-      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
-      if written ~= #value then failure = tonumber(written) and MALFORMED or written end
-    else
-      -- -1 is the last byte.
-      local rest = sub(value, @AT_DIGEST@ + #newBytes, removesHeld and heldPosition - 1 or -1)
-      failure = store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. rest, stored)
-    end
+    local keepsExpiry =
+      maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld
+    local newBytes = head .. version .. (bucket or '')
+    local failure = writeAdmission(key, stored, value, newBytes, removesHeld and heldPosition, keepsExpiry)
     if failure or not maySend then return failure or reply, following end
     local alertEnd = tokenEnd + #acceptedAlert
     return reply, following, alertEnd < #value and sub(value, 1, alertEnd) or value
   end
+
+  return admit
 end

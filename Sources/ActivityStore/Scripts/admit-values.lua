@@ -60,7 +60,7 @@ end
 --     form         the token's form, plus @ALLOWS_FREQUENT@ if the activity may have frequent updates
 --     fixedPart    the bytes from the digest to the time of the registration, which every value has
 --     parts        the other parts: token, alert, audiences, formerAudiences, retired, throttle, start, held
-local function joinParts(updatesUntil, form, fixedPart, parts)
+local function joinParts(updatesUntilSeconds, form, fixedPart, parts)
   local token, alert, audiences, formerAudiences = parts.token, parts.alert, parts.audiences, parts.formerAudiences
   local retired, throttle, start, lists = parts.retired, parts.throttle, parts.start, ''
   local tokenLength, flags = #token, form
@@ -73,6 +73,6 @@ local function joinParts(updatesUntil, form, fixedPart, parts)
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
   if start ~= '' then flags = flags + (#start > @VERSION_BYTES@ and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
   if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
-  return struct.pack('<I4I2B', updatesUntil, tokenLength, flags) .. fixedPart
+  return struct.pack('<I4I2B', updatesUntilSeconds, tokenLength, flags) .. fixedPart
     .. token .. alert .. lists .. retired .. throttle .. start .. parts.held
 end

@@ -21,7 +21,7 @@
 -- Model/ActivityState+Admission.swift and its neighbours decide the same in Swift, without the script's tricks for
 -- speed. Read the model first. A test compares the two (DifferentialTests.swift).
 --
--- Redis runs one text, and a script cannot load another. So the program joins ten files, in this order:
+-- Redis runs one text, and a script cannot load another. So the program joins eleven files, in this order:
 --     admit.lua                 what all of them share: replies, expiry, the phases of a version
 --     versions.lua              the comparison of two versions
 --     admit-values.lua          the parts of an activity's value
@@ -31,12 +31,16 @@
 --     digest-lists.lua          the difference of two lists of audiences
 --     admit-activities.lua      operations on one activity
 --     admit-registrations.lua   batches of registrations and confirmations of activities
+--     held-starts.lua           the reading of the starts that wait for a device's token
 --     admit-devices.lua         operations on one device
 -- If the first argument has at least @CALL_BYTES@ bytes, it has the calls of a batch of updates, ends and settlements.
 -- A shorter first argument is the name of an operation (StoreSession+Calls.swift).
 --
 -- In these files, a call is what a worker asks about one activity or device (StoreCall). The function `callRedis` runs
 -- a Redis command. StoredActivity.swift says how an activity is stored.
+--
+-- Units. Times and durations are milliseconds, unless a name says otherwise, such as `seconds`. A timestamp is the one
+-- of Apple, `aps.timestamp`, whose unit is the second.
 --
 -- Speed. Running a script costs nearly as much as an admission, so the frequent calls come in batches. In Redis' Lua
 -- these are slow: a Redis command, a function of a library, a new string, a new table, a conversion between number and
@@ -154,8 +158,8 @@
 
 local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored, in milliseconds: 24 hours and one more hour, because in each 1,000 seconds only the first
--- send verdict renews the expiry.
+-- How long a value is stored: 24 hours and one more hour, because in each 1,000 seconds only the first send verdict
+-- renews the expiry.
 local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
 local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
 -- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored

@@ -56,7 +56,7 @@ for index = 1, #KEYS do
   if header.err then
     reply = header
   elseif #header == 16 then
-    local format, flags, capacity, lowerBound, nextLowerBound, renewedAt = read('<BBI2I4I4I4', header)
+    local format, flags, capacity, lowerBound, nextLowerBound, renewedAtSeconds = read('<BBI2I4I4I4', header)
     local position, bits = read('<I4B', entry, 3)
     if format ~= 1 then
       reply = {err = 'MALFORMED the value is not a page of Causeway'}
@@ -68,7 +68,7 @@ for index = 1, #KEYS do
         -- Whether this is the page's first entry of a device. From now on the page must be stored as long as devices
         -- are.
         local isFirstDevice = flags == 0 and bits % @ENTRY_IS_DEVICE_MODULUS@ >= @ENTRY_IS_DEVICE@
-        reply = (pageBytes > BYTES_MAX or isFirstDevice or seconds - renewedAt >= RENEWAL_SECONDS) and 2 or 1
+        reply = (pageBytes > BYTES_MAX or isFirstDevice or seconds - renewedAtSeconds >= RENEWAL_SECONDS) and 2 or 1
         if pageBytes > BYTES_BEFORE_FULL then
           callRedis('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
         elseif pageBytes > capacity and pageBytes <= BYTES_MAX then

@@ -9,6 +9,8 @@
 -- (zeros for none) and the middle between the two (empty without a third key). ARGV[4] is `1` if the entry for which
 -- the page is arranged is a device's.
 --
+-- Times are milliseconds, unless a name says otherwise.
+--
 -- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. The directory is
 -- stored at least as long as its pages. In two cases the worker's bounds of the page are outdated, and the script
 -- changes nothing:
@@ -105,7 +107,7 @@ if page and #page > @PAGE_BYTES_MAX@ then
 
   while offset <= bytes do
     if offset + @ENTRY_BYTES_LEAST@ - 1 > bytes then return MALFORMED end
-    local length, position, bits, atMilliseconds = read('<I2I4BI6', page, offset)
+    local length, position, bits, changedAt = read('<I2I4BI6', page, offset)
     if length < @ENTRY_BYTES_LEAST@ or offset + length - 1 > bytes then return MALFORMED end
     local oldestTime = oldestTimes[bits]
     if not oldestTime then
@@ -118,9 +120,9 @@ if page and #page > @PAGE_BYTES_MAX@ then
     local half = isLower and lower or upper
     local earlierOffset = offsets[tableKey]
     while earlierOffset do
-      local earlierBits, earlierMilliseconds = read('<BI6', page, earlierOffset + 6)
+      local earlierBits, earlierChangedAt = read('<BI6', page, earlierOffset + 6)
       if identity(earlierOffset, earlierBits) == identity(offset, bits) then
-        isOutdated = earlierMilliseconds > atMilliseconds
+        isOutdated = earlierChangedAt > changedAt
         if not isOutdated then
           size = size - #half[indexes[tableKey]]
           half[indexes[tableKey]] = ''
@@ -132,7 +134,7 @@ if page and #page > @PAGE_BYTES_MAX@ then
     end
     if not isOutdated then
       local entry = ''
-      if atMilliseconds >= oldestTime then
+      if changedAt >= oldestTime then
         entry, size = sub(page, offset, offset + length - 1), size + length
       end
       local index

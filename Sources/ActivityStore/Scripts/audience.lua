@@ -2,7 +2,7 @@
 -- ranges. KEYS[1] is the audience's hash. ARGV[1] is the operation. An audience causes few calls in comparison with its
 -- pushes, so this script is written for reading, not for speed. AudienceState.swift decides the same in Swift. The
 -- function `callRedis` runs a Redis command. A name between two at signs is a constant (AudienceScript.swift). The top
--- of admit.lua says how the scripts test bits, and what a name with _MODULUS is.
+-- of admit.lua says how the scripts test bits, what a name with _MODULUS is, and which unit a time has.
 --
 -- | operation | its arguments, from ARGV[2] | what it does |
 -- | --- | --- | --- |
@@ -50,8 +50,8 @@ local callRedis, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
 -- The field `a`, the admission of a version: version, digest, flags, timestamp to send, the priorities for members
--- without and with frequent updates, number of ranges, when the version was admitted, its expiration. The flags are
--- IS_END, IS_START, and IS_DEMOTED: the command asked for priority 10, and a budget gave 5.
+-- without and with frequent updates, number of ranges, when the version was admitted, its expiration (seconds). The
+-- flags are IS_END, IS_START, and IS_DEMOTED: the command asked for priority 10, and a budget gave 5.
 local ADMISSION_FORMAT = '<c13c8BI5BBI2I6c8'
 local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first

@@ -61,8 +61,8 @@ if operation == 'check' then
     return 'superseded'
   end
   local time = callRedis('TIME')
-  local leaseMilliseconds = ARGV[4] * math.min(2 ^ math.max(0, claimCount - 1), @LEASE_FACTOR_MAX@)
-  callRedis('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + leaseMilliseconds, activity)
+  local lease = ARGV[4] * math.min(2 ^ math.max(0, claimCount - 1), @LEASE_FACTOR_MAX@)
+  callRedis('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + lease, activity)
   return 'retry'
 end
 

@@ -27,17 +27,18 @@
 
 local key, event = KEYS[1], ARGV[1]
 local byte, sub, callRedis = string.byte, string.sub, redis.call
-local outcome, suffix = byte(event), ARGV[2]
+local outcome, suffix, activity = byte(event), ARGV[2], ARGV[3]
+local beginningOfToken, restOfToken, invalidAt = ARGV[4], ARGV[5], ARGV[6]
 
 if outcome == @REFUND@ then
   local s = callRedis('HGET', key, 's')
   if s and s ~= '' then
-    local time, fullAt, refundedSum = callRedis('TIME'), sub(s, 1, 13), sub(s, 14)
+    local time, fullAt, refundedSum = callRedis('TIME'), sub(s, 1, @TIME_DIGITS@), sub(s, @TIME_DIGITS@ + 1)
     refundedSum = refundedSum == '' and 0 or refundedSum + 0
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
     local refund = math.min(struct.unpack('<I3', event, 2), sub(event, 9) - refundedSum - now)
     if refund > 0 then
-      callRedis('HSET', key, 's', string.format('%013.0f%013.0f', math.max(fullAt - refund, 0),
+      callRedis('HSET', key, 's', string.format('%0@TIME_DIGITS@.0f%0@TIME_DIGITS@.0f', math.max(fullAt - refund, 0),
         math.min(refundedSum + refund, @TIME_MAX@)))
     end
   end
@@ -47,37 +48,36 @@ end
 local changes, changeCount, retiredCount = {}, 0, 0
 local w = callRedis('HGET', key, 'w' .. suffix)
 local t, u
-if ARGV[4] then t, u = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
+if beginningOfToken then t, u = unpack(callRedis('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
 local keptStarts, position = {}, 1
 while w and position <= #w do
-  local start, activityLength, commandLength = position, struct.unpack('<I2I4', w, position)
-  position = start + 36 + activityLength + commandLength
-  local isOver = sub(w, start + 6, start + 35) == sub(event, 2)
-    and sub(w, start + 36, start + 35 + activityLength) == ARGV[3]
-  if isOver then
+  local heldVersion, heldActivity, _, nextPosition = readHeldStart(w, position)
+  if heldVersion == sub(event, 2) and heldActivity == activity then
     changes, changeCount = {'w' .. suffix}, 2
   else
-    keptStarts[#keptStarts + 1] = sub(w, start, position - 1)
+    keptStarts[#keptStarts + 1] = sub(w, position, nextPosition - 1)
   end
+  position = nextPosition
 end
 if changeCount > 0 then changes[2] = table.concat(keptStarts) end
-if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
-  local registeredAt = sub(t, 1, 13)
-  if ARGV[6] == '' or registeredAt < ARGV[6] then
+if t and sub(t, @TIME_DIGITS@ + 1) == beginningOfToken and u == restOfToken then
+  local registeredAt = sub(t, 1, @TIME_DIGITS@)
+  if invalidAt == '' or registeredAt < invalidAt then
     for field, value in pairs({
-      t = string.format('%013.0f', math.min(registeredAt + 1, @TIME_MAX@)), u = '', d = ARGV[4] .. ARGV[5],
+      t = string.format('%0@TIME_DIGITS@.0f', math.min(registeredAt + 1, @TIME_MAX@)), u = '',
+      d = beginningOfToken .. restOfToken,
     }) do
       changes[changeCount + 1], changes[changeCount + 2], changeCount = field .. suffix, value, changeCount + 2
     end
     retiredCount = 1
   end
 end
-local l = ARGV[4] and callRedis('HGET', key, 'l') or ''
+local l = beginningOfToken and callRedis('HGET', key, 'l') or ''
 local formerAudiences = retiredCount == 1 and callRedis('HGET', key, 'm' .. suffix) or ''
 if formerAudiences ~= '' then
   changes[changeCount + 1], changes[changeCount + 2], changeCount = 'm' .. suffix, '', changeCount + 2
   local fields = callRedis('HGETALL', key)
-  fields[#fields + 1], fields[#fields + 2] = 'm:', sub(l, 7)
+  fields[#fields + 1], fields[#fields + 2] = 'm:', sub(l, @TIME_BYTES@ + 1)
   for index = 1, #fields, 2 do
     if sub(fields[index], 1, 2) == 'm:' and fields[index] ~= 'm' .. suffix then
       formerAudiences = without(formerAudiences, fields[index + 1])
@@ -85,10 +85,10 @@ if formerAudiences ~= '' then
   end
 end
 if formerAudiences ~= '' then
-  local leftAtBefore = #l > 6 and struct.unpack('<I6', l) or 0
-  local registeredAt = math.min(sub(t, 1, 13) + 1, @TIME_MAX@)
-  l = struct.pack('<I6', math.max(registeredAt, leftAtBefore + 1)) .. sub(l, 7) .. formerAudiences
+  local leftAtBefore = #l > @TIME_BYTES@ and struct.unpack('<I6', l) or 0
+  local registeredAt = math.min(sub(t, 1, @TIME_DIGITS@) + 1, @TIME_MAX@)
+  l = struct.pack('<I6', math.max(registeredAt, leftAtBefore + 1)) .. sub(l, @TIME_BYTES@ + 1) .. formerAudiences
   changes[changeCount + 1], changes[changeCount + 2] = 'l', l
 end
 if changes[1] then callRedis('HSET', key, unpack(changes)) end
-return #l > 6 and retiredCount .. '=' .. l or retiredCount
+return #l > @TIME_BYTES@ and retiredCount .. '=' .. l or retiredCount

@@ -75,7 +75,7 @@ extension Audiences {
         var earlier = channels[broadcasts[broadcast].channel].oldestBroadcast
         while earlier != broadcast {
             if broadcasts[earlier].record.version == broadcasts[broadcast].record.version { return earlier }
-            earlier = broadcasts[earlier].nextBroadcast
+            earlier = broadcasts[earlier].nextInChannel
         }
         return nil
     }
@@ -121,17 +121,17 @@ extension Audiences {
 
     private mutating func unlink(broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
-        let next = broadcasts[broadcast].nextBroadcast
+        let next = broadcasts[broadcast].nextInChannel
         var predecessor = BroadcastIndex.null
         var current = channels[channel].oldestBroadcast
         while current != broadcast, current != .null {
-            (predecessor, current) = (current, broadcasts[current].nextBroadcast)
+            (predecessor, current) = (current, broadcasts[current].nextInChannel)
         }
         precondition(current == broadcast, "a broadcast is in its channel's list")
         if predecessor == .null {
             channels[channel].oldestBroadcast = next
         } else {
-            broadcasts[predecessor].nextBroadcast = next
+            broadcasts[predecessor].nextInChannel = next
         }
         if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = predecessor }
     }

@@ -73,7 +73,7 @@ extension Audiences {
             : max(pauseMilliseconds, randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds))
     }
 
-    /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state supersedes the
+    /// Makes the broadcast wait, and sends it again after the pause. If a newer state waits, that state replaces the
     /// broadcast instead, and may carry the broadcast's alert. If the channel's partition is being revoked, drops the
     /// broadcast.
     private mutating func retryBroadcast(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
@@ -98,7 +98,7 @@ extension Audiences {
     /// the core also recovers if the keeper could not create a channel, or if the request or its response was dropped.
     private mutating func requestReplacementChannel(_ channel: ChannelIndex, now: Moment) {
         let slot = channels[channel]
-        let isRequested = appendChannelNeed(
+        let isRequested = appendChannelRequest(
             .lost(slot.apnsChannel),
             appIndex: slot.key.appIndex,
             audience: slot.identifier.bytes

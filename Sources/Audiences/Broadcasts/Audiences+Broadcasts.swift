@@ -45,7 +45,7 @@ extension Audiences {
         if last == .null {
             channels[channel].oldestBroadcast = broadcast
         } else {
-            broadcasts[last].nextBroadcast = broadcast
+            broadcasts[last].nextInChannel = broadcast
         }
         channels[channel].newestBroadcast = broadcast
         setWaitingBroadcast(broadcast, in: channel, apnsChannel, now: now)
@@ -84,7 +84,7 @@ extension Audiences {
     }
 
     /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
-    /// ends as superseded. If the channel already had a broadcast of the same command, this one only settles.
+    /// is finished as superseded. If the channel already had a broadcast of the same command, this one only settles.
     private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
@@ -139,7 +139,7 @@ extension Audiences {
 
     /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it
     /// has no alert of its own, its body has room for the alert, and the alert is not too old. The broadcast that
-    /// brought this alert then ends together with the newer one. Every other replaced broadcast ends now.
+    /// brought this alert is then finished together with the newer one. Every other replaced broadcast is finished now.
     mutating func supersedeBroadcast(_ older: BroadcastIndex, by newer: BroadcastIndex, now: Moment) {
         let (olderRecord, newerRecord) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer

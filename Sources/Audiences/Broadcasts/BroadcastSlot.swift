@@ -13,8 +13,8 @@ struct BroadcastSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn. It begins in this phase. Next:
         /// `underWay`; `riding` if a newer broadcast replaces it and carries its alert; `finishing` if the channel has
-        /// or gets a newer one that need not carry its alert, or if it expires; `finished` if an earlier record of the same command writes
-        /// the result.
+        /// or gets a newer one that need not carry its alert, or if it expires; `finished` if an earlier record of the
+        /// same command writes the result.
         case waiting
         /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if it
         /// must be sent again after APNs' response.
@@ -42,7 +42,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var channel: ChannelIndex
     /// The channel's next broadcast in the order of arrival; `.null`: this is the last one.
-    var nextBroadcast = BroadcastIndex.null
+    var nextInChannel = BroadcastIndex.null
     private(set) var phase = Phase.waiting
     /// The older broadcast whose alert this one carries, and which ends together with this one; `.null`: none.
     var rider = BroadcastIndex.null
@@ -91,8 +91,8 @@ struct ChannelSlot: BitwiseCopyable {
         /// The channel sends its broadcasts. When it has been idle for some time, or when a new channel needs the slot,
         /// the slot is freed. Next: `draining`; `abandoned` if the partition is released without being revoked first.
         case running
-        /// The channel's partition is being revoked. The core handles the response to the push under way, but
-        /// sends nothing more. When the last broadcast has settled or was dropped, the slot is freed. Next: `abandoned`.
+        /// The channel's partition is being revoked. The core handles the response to the push under way, but sends
+        /// nothing more. When the last broadcast has settled or was dropped, the slot is freed. Next: `abandoned`.
         case draining
         /// The channel's partition was released. When the push under way gets its response, its broadcast is dropped
         /// without a result. When the last broadcast has settled or was dropped, the slot is freed.

@@ -154,7 +154,7 @@ extension Audiences {
             // A start is not broadcast, because a broadcast cannot begin activities. Instead, the start of each
             // device that supports channels names the channel.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
-            appendChannelNeedAfterAdmission(reply.channels, of: command, now: now)
+            appendChannelRequest(afterAdmissionOf: command, reply.channels, now: now)
             guard !beginWaitForMissingChannel(command, now: now) else { return }
             queueFanoutRecords(command, grant)
         case .wait:

@@ -2,11 +2,13 @@ import Delivery
 import LiveActivity
 
 /// The commands that wait in an audience. If no start comes between them, a newer update replaces an older one, and a
-/// newer end replaces older updates and ends. The commands of an audience are linked through their slots, in the order
-/// in which they will be admitted. A command is in the phase `waiting` before it is added to the list.
+/// newer end replaces older updates and ends. `Delivery+Waiting.swift` defines the words merge, replace and supersede.
+///
+/// The commands of an audience are linked through their slots, in the order in which they will be admitted. A command
+/// is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
-    /// ends. An update never supersedes an end. A waiting end does not make an update `ended` either: only Redis knows
+    /// ends. An update never replaces an end. A waiting end does not make an update `ended` either: only Redis knows
     /// whether a start has begun a new life since. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
@@ -23,12 +25,11 @@ extension Audiences {
         merge(command, with: waiting, of: audience)
     }
 
-    /// Merges two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is in no
-    /// list. The newer one is kept, in the place of `waiting`. The older one ends as superseded, or becomes the rider
-    /// of the newer one. Exceptions:
-    /// - If the versions are equal, `command` ends as a duplicate.
+    /// Merges `command`, which is in no list, with `waiting`, which is in the audience's list. Each of the two is an
+    /// update or an end. The newer one is kept, in the place of `waiting`, and supersedes the older one. Exceptions:
+    /// - If the versions are equal, `command` is finished as a duplicate.
     /// - An older end and a newer update are both kept (`keepEndAndNewerUpdate`).
-    /// - If an end waits directly before `waiting`, and `command` is older than both, that end supersedes `command`.
+    /// - If an end waits directly before `waiting`, and `command` is older than both, that end replaces `command`.
     mutating func merge(_ command: CommandIndex, with waiting: CommandIndex, of audience: AudienceIndex) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
@@ -95,8 +96,8 @@ extension Audiences {
     }
 
     /// Supersedes the older command. The newer one carries the older one's alert if it has no alert of its own and its
-    /// body has room for the alert. The command that brought this alert then ends together with the newer one. Every
-    /// other replaced command ends now.
+    /// body has room for the alert. The command that brought this alert is then finished together with the newer one.
+    /// Every other replaced command is finished now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,

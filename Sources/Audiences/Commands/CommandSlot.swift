@@ -78,10 +78,12 @@ struct CommandSlot: BitwiseCopyable {
     var fanoutValue = HeapBytes.none
     var partition: Int32
     var offset: Int64
-    // The times of the record, UNIX milliseconds. -1: Kafka has no time for the record, or the store has not replied.
+    /// Kafka's timestamp of the record, UNIX milliseconds; -1, as in Kafka: none.
     var recordTimestampMilliseconds: Int64
+    /// When the worker received the record, UNIX milliseconds.
     var receivedAtMilliseconds: Int64
-    var admittedAtMilliseconds: Int64 = -1
+    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied.
+    @CompactOptional var admittedAtMilliseconds: Int64?
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()

@@ -99,6 +99,6 @@ public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var handoverResult: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// When the store last replied to the command's admission, UNIX milliseconds; -1 if it has not replied.
-    public var admittedAtMilliseconds: Int64
+    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied.
+    public var admittedAtMilliseconds: Int64?
 }

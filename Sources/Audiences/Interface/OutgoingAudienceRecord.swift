@@ -1,7 +1,7 @@
 import Delivery
 public import LiveActivity
 
-/// A record to be produced. The shell reports its delivery through ``Audiences/produceReportReceived(_:_:now:)``.
+/// A record to be produced. The shell reports its delivery through ``Audiences/deliveryReportReceived(_:_:now:)``.
 public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         /// A command for the members of one range, or for one channel. It goes to the fan-out topic.

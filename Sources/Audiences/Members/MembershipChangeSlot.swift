@@ -204,7 +204,8 @@ struct NewestStateRequest: BitwiseCopyable {
 /// Names the newest state of one audience by the index of its slot in `Audiences.newestStates`.
 typealias NewestStateIndex = SlabIndex<NewestStateSlot>
 
-/// The newest state of an audience, shared by the members that will be shown it.
+/// The newest state of an audience, as one reply of the store brought it. The members that have joined the audience and
+/// wait for a push with this state share the slot.
 struct NewestStateSlot: BitwiseCopyable {
     let audience: AudienceDigest
     let timestamp: Int64

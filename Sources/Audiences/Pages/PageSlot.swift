@@ -186,6 +186,7 @@ struct PageSlot: BitwiseCopyable {
 /// ``MemberOutcome`` does not use.
 enum MemberProgress: BitwiseCopyable {
     case unsent
+    /// A push to the member is in flight in production, or the member's start is being produced.
     case inFlight
     /// A push to the member is in flight in the sandbox. This case saves time: when the response comes, the core knows
     /// the environment without reading the member's entry, which is then no longer in the processor's cache.

@@ -29,7 +29,7 @@ extension Audiences {
         let appIndex = Int(key.appIndex)
         let firstPassedOverOffsetOfApp = partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
         guard let round = roundsByKey[key] else {
-            return offset <= firstPassedOverOffsetOfApp && mayBeginRound(appIndex)
+            return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
         // A round takes no version while its own partition is being revoked. It may not know the last owner's
         // checkpoint yet, because the store has not replied to its claim. With a new version, it would replace this
@@ -41,7 +41,7 @@ extension Audiences {
         let firstPassedOverOffset =
             rounds[round].partition == index
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
-        return offset <= firstPassedOverOffset && mayAddVersionOrBroadcast(appIndex)
+        return offset <= firstPassedOverOffset ?? .max && mayAddVersionOrBroadcast(appIndex)
     }
 
     private func isPartitionAssigned(of round: RoundIndex) -> Bool {
@@ -58,7 +58,7 @@ extension Audiences {
     /// repetition, and its state would be lost.
     mutating func ensureRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
-            offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
+            offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex) ?? .max,
             mayAddVersionOrBroadcast(Int(key.appIndex))
         else { return false }
         if let channel = channelsByKey[key] { return channels[channel].phase == .running }
@@ -99,7 +99,10 @@ extension Audiences {
         // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. Also, this lane
         // does not read the record again if the other partition is revoked, so the noted offset would stay.
         if rounds[round].partition == record.partition {
-            rounds[round].versions.firstPassedOverOffset = min(rounds[round].versions.firstPassedOverOffset, offset)
+            rounds[round].versions.firstPassedOverOffset = min(
+                rounds[round].versions.firstPassedOverOffset ?? .max,
+                offset
+            )
         }
         rounds[round].versions.wasClaimingAtLastPassOver = rounds[round].phase == .claiming
         endVersionWaitAfterPassOver(of: round, now: now)
@@ -195,10 +198,10 @@ extension Audiences {
             let round = RoundIndex(rawValue: rawIndex)
             guard rounds.isInUse(round), rounds[round].partition == index,
                 rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
-                rounds[round].versions.firstPassedOverOffset >= offset,
-                rounds[round].versions.firstPassedOverOffset < .max
+                let firstPassedOverOffset = rounds[round].versions.firstPassedOverOffset,
+                firstPassedOverOffset >= offset
             else { continue }
-            rounds[round].versions.firstPassedOverOffset = .max
+            rounds[round].versions.firstPassedOverOffset = nil
             if awaitsNewerVersion(round) {
                 rounds[round].versions.newestAdmittedMissingSinceMilliseconds = now.monotonicMilliseconds
                 advance(round, now: now)

@@ -39,8 +39,8 @@ struct PassedOverRecords: ~Copyable {
         return bits[bitIndex >> 6] & (1 << UInt64(bitIndex & 63)) != 0
     }
 
-    func lowestOffset(of appIndex: UInt16) -> Int64 {
-        lowestRecords.first { $0.appIndex == appIndex }?.offset ?? .max
+    func lowestOffset(of appIndex: UInt16) -> Int64? {
+        lowestRecords.first { $0.appIndex == appIndex }?.offset
     }
 
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there

@@ -20,7 +20,7 @@ extension Audiences {
         beginOrEndReceivedVersions(of: round, now: now)
         guard rounds.isInUse(round) else { return }
         let isRecordPassedOver =
-            rounds[round].versions.firstPassedOverOffset < .max
+            rounds[round].versions.firstPassedOverOffset != nil
             || rounds[round].versions.wasClaimingAtLastPassOver
         if isRecordPassedOver {
             endVersionWaitAfterPassOver(of: round, now: now)
@@ -68,8 +68,9 @@ extension Audiences {
 
     /// Notes the newest version that the store has admitted.
     ///
-    /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. If the
-    /// number of ranges has changed, other ranges may already send that version to the same members.
+    /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Otherwise a
+    /// member might get an older version after that one: if the number of ranges has changed, another round may already
+    /// send that version to this round's members.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
@@ -83,7 +84,7 @@ extension Audiences {
     /// have ended.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds != nil
-            && rounds[round].versions.firstPassedOverOffset == .max
+            && rounds[round].versions.firstPassedOverOffset == nil
     }
 
     /// Takes the steps that the round's phase permits now, for example reads pages, sends, records a checkpoint or
@@ -168,9 +169,9 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Closes every version under way (``closeVersion(_:of:)``). The members above the present position get a newer
-    /// version, which this round does not have: its record was passed over (R30), or went to other ranges or to another
-    /// partition.
+    /// Closes every version under way (``closeVersion(_:of:)``), because the members above the present position get a
+    /// newer version. The round does not have the record of that version: the record was passed over (R30), or it is
+    /// for other ranges, or in another partition.
     mutating func closeAllVersions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

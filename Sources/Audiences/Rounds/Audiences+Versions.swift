@@ -12,7 +12,7 @@ extension Audiences {
     /// - If the last owner of the partition had the version under way, the version continues from that owner's
     ///   checkpoint.
     /// - If the version is settled, or its round has it already, its record settles without a result.
-    /// - If the round knows a newer version, this version is late, and ends at once as superseded.
+    /// - If the round knows a newer version, this version is late, and is finished at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
     mutating func beginOrEndReceivedVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let recordVersion = rangeVersions[rangeVersion].record.version

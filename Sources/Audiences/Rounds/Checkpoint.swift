@@ -143,12 +143,12 @@ struct Checkpoint: Equatable {
                 guard let count = readNumber() else { return nil }
                 entry.counts.counts[outcome] = UInt32(clamping: count)
             }
-            guard let firstMilliseconds = readMilliseconds(), let lastMilliseconds = readMilliseconds() else {
-                return nil
-            }
+            guard let firstResponseAtMilliseconds = readMilliseconds(),
+                let lastResponseAtMilliseconds = readMilliseconds()
+            else { return nil }
             entry.times = ResponseTimes(
-                firstResponseAtMilliseconds: firstMilliseconds,
-                lastResponseAtMilliseconds: lastMilliseconds
+                firstResponseAtMilliseconds: firstResponseAtMilliseconds,
+                lastResponseAtMilliseconds: lastResponseAtMilliseconds
             )
             return entry
         }

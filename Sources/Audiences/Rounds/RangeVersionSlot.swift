@@ -12,8 +12,8 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// is freed.
     enum Phase: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round. It begins in this phase. Next: `underWay`;
-        /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer than
-        /// the newest settled one, settles at once.
+        /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer
+        /// than the newest settled one, settles at once.
         case received
         /// The version is on its way through its members. Next: `awaitingCheckpoint`; `received`.
         case underWay

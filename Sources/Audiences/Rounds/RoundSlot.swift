@@ -17,8 +17,8 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
     /// Only ``enter(_:)`` changes a round's phase. It traps on a change that is not listed here. In the comments,
-    /// *Next* names the phases that may follow, except `abandoned`, which may follow each of them. The phase `draining`
-    /// follows when the round's partition is being revoked.
+    /// *Next* names the phases that may follow, except `abandoned`, which may follow each of them. Where *Next*
+    /// lists `draining`, it follows when the round's partition is being revoked.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
         /// `awaitingVersions` if the checkpoint has versions; `awaitingClaim` if the store may lack members;

@@ -13,9 +13,9 @@ extension Audiences {
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
     /// reason, the core produces it again.
-    public mutating func produceReportReceived(
+    public mutating func deliveryReportReceived(
         _ outgoingRecord: OutgoingAudienceRecord,
-        _ report: ProduceReport,
+        _ report: OutgoingRecord.DeliveryOutcome,
         now: Moment
     ) {
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }
@@ -64,7 +64,7 @@ extension Audiences {
             offset: command.offset,
             recordTimestampMilliseconds: command.recordTimestampMilliseconds,
             receivedAtMilliseconds: command.receivedAtMilliseconds,
-            admittedAtMilliseconds: command.admittedAtMilliseconds,
+            admittedAtMilliseconds: command.admittedAtMilliseconds ?? -1,
             alertVersion: command.alertVersion,
             isAlertExpired: command.isAlertExpired,
             channelsForStarts: command.event == .start ? command.channels : AudienceChannels(),

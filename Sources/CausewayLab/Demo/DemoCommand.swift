@@ -196,7 +196,7 @@ struct DemoCommand: SeasonCommand {
         }
         if let evidence { options.evidenceFiles = try EvidenceFiles(directory: evidence) }
         let page = try LivePageServer(pageState: LivePageState(), listeningAt: .loopback(port: pagePort))
-        page.announce(opensBrowser: open)
+        page.printAddress(opensBrowser: open)
         let demo = try Demo(
             options: options,
             season: files.season,

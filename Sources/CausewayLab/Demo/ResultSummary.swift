@@ -59,7 +59,7 @@ extension ResultSummary {
                 depth -= 1
                 sectionFirstLetter = 0
             case UInt8(ascii: "\""):
-                let key = Self.stringRange(record, at: offset)
+                let key = Self.rangeBetweenQuotes(in: record, at: offset)
                 offset = key.upperBound + 1
                 guard offset < record.count, record[offset] == UInt8(ascii: ":") else { continue }
                 offset += 1
@@ -80,7 +80,7 @@ extension ResultSummary {
     }
 
     /// Returns the offsets of the bytes between the quotes of the string that begins at `start`.
-    private static func stringRange(_ record: UnsafeRawBufferPointer, at start: Int) -> Range<Int> {
+    private static func rangeBetweenQuotes(in record: UnsafeRawBufferPointer, at start: Int) -> Range<Int> {
         var end = start + 1
         while end < record.count, record[end] != UInt8(ascii: "\"") {
             end += record[end] == UInt8(ascii: "\\") ? 2 : 1
@@ -103,7 +103,7 @@ extension ResultSummary {
         case UInt8(ascii: "["):
             if depth == 1, name.elementsEqual("segments".utf8) { isOfRange = true }
         case UInt8(ascii: "\""):
-            let value = Self.stringRange(record, at: offset)
+            let value = Self.rangeBetweenQuotes(in: record, at: offset)
             let text = UnsafeRawBufferPointer(rebasing: record[value])
             if depth == 1, name.elementsEqual("outcome".utf8) {
                 outcome = Outcome(name: text)

@@ -105,7 +105,7 @@ extension TextPage {
         addSection(season + Self.audienceCells(figures))
         addSection(left: Self.commandCells(figures), right: Self.pushCells(figures))
         addSection(left: Self.freshnessCells(figures), right: Self.costCells(figures))
-        addSection(Self.otherPartCells(figures))
+        addSection(Self.otherProcessCells(figures))
         addSection(Self.scoreCells(figures))
         addSection(Self.summaryCells(figures))
         close()
@@ -188,9 +188,9 @@ extension TextPage {
         ]
     }
 
-    private static func otherPartCells(_ figures: DemoFigures) -> [Cell] {
-        let costs = figures.others.map { part in
-            "\(part.name) \(Numeral.oneDecimal(Double(part.usage.cpuMilliseconds) / 1_000)) s"
+    private static func otherProcessCells(_ figures: DemoFigures) -> [Cell] {
+        let costs = figures.others.map { process in
+            "\(process.name) \(Numeral.oneDecimal(Double(process.usage.cpuMilliseconds) / 1_000)) s"
         }
         return [Cell(label: "beside it: " + costs.joined(separator: ", "), style: .faint)]
     }

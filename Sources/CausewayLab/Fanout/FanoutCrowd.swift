@@ -16,7 +16,7 @@ struct FanoutCrowd {
         /// Phones that show the content for which the simulator was asked.
         var matchingPhoneCount = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
-        var lastPushMilliseconds: Int64 = 0
+        var lastPushAtMilliseconds: Int64 = 0
         var pushCount = 0
         /// Phones that got a push older than the content that they showed.
         var outdatedPushPhoneCount = 0
@@ -81,7 +81,7 @@ struct FanoutCrowd {
                 NSDictionary(dictionary: shownContent) == NSDictionary(dictionary: content)
             else { continue }
             report.matchingPhoneCount += state["phones"] as? Int ?? 0
-            report.lastPushMilliseconds = max(report.lastPushMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
+            report.lastPushAtMilliseconds = max(report.lastPushAtMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
         }
         return report
     }

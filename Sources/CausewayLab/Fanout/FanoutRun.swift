@@ -91,7 +91,7 @@ final class FanoutRun {
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
             redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(memberCount),
             redisBytesPerMember: Double(audienceBytes) / Double(memberCount),
-            seconds: Double(crowdReport.lastPushMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
+            seconds: Double(crowdReport.lastPushAtMilliseconds - measurement.recordTimestampMilliseconds) / 1_000,
             pushes: crowdReport.pushCount,
             workerCPUMicrosecondsPerPush: Double(measurement.workerCPUMicroseconds) / pushDivisor,
             redisCPUMicrosecondsPerPush: Double(measurement.redisCPUMicroseconds) / pushDivisor,

@@ -57,7 +57,7 @@ final class LivePageServer: Sendable {
     }
 
     /// Prints the page's address, and opens it in a browser if `opensBrowser` is set.
-    func announce(opensBrowser: Bool) {
+    func printAddress(opensBrowser: Bool) {
         StandardStreams.printError("Watch the phones at \(address)")
         guard opensBrowser else { return }
         let browser = Process()

@@ -13,6 +13,7 @@ final class SimulatorPage: Sendable {
         var resultsSource: ResultsSource?
         /// How to inspect an activity in the worker's Redis and results; nil: not configured.
         var inspectCommandLine: LivePageState.InspectCommandLine?
+        /// How to find the process id of the worker that a visitor may kill; nil: not configured.
         var workerLocator: WorkerLocator?
     }
 

@@ -144,11 +144,11 @@ final class OutageRun {
     /// more. Stops waiting at the case's time limit; the report then says what is missing.
     private func awaitCorrectScreens() throws(LabError) {
         let deadlineMilliseconds = Clock.monotonicMilliseconds + outage.recoveryMillisecondsMax
-        var (correctSinceMilliseconds, nextPollMilliseconds): (Int64?, Int64) = (nil, 0)
+        var (correctSinceMilliseconds, nextPollAtMilliseconds): (Int64?, Int64) = (nil, 0)
         while Clock.monotonicMilliseconds < deadlineMilliseconds {
             try poll()
-            guard Clock.monotonicMilliseconds >= nextPollMilliseconds else { continue }
-            nextPollMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
+            guard Clock.monotonicMilliseconds >= nextPollAtMilliseconds else { continue }
+            nextPollAtMilliseconds = Clock.monotonicMilliseconds + Self.measurementIntervalMilliseconds
             try updateHistory()
             guard findings.losses.isEmpty, expectationChecker.missingResultCount == 0 else {
                 correctSinceMilliseconds = nil

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The content state of a match's Live Activity, which phones show.
+/// What phones show of a match: the content state of its Live Activity.
 struct MatchState: Equatable {
     enum Phase: String {
         case upcoming, live, inningsBreak, finished

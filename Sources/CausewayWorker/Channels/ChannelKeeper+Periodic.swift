@@ -35,7 +35,7 @@ extension ChannelKeeper {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
         let failures = [
-            try await publishAndAnnounceEach(unpublishedEntries),
+            try await publishAndWriteEachToAudienceHash(unpublishedEntries),
             try await forEachUntilTransientFailure(content.entriesWithoutTombstone.shuffled()) {
                 keeper,
                 entry throws(ChannelFailure) in
@@ -50,13 +50,15 @@ extension ChannelKeeper {
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
-    /// Publishes and announces entries. This comes before all work that needs APNs: if APNs is away, that work ends at
-    /// its first request.
+    /// Publishes entries and writes their channels to the audiences' hashes. This comes before all work that needs
+    /// APNs: if APNs is away, that work ends at its first request.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
-    private func publishAndAnnounceEach(_ entries: [ChannelEntry]) async throws(ChannelFailure) -> ChannelFailure? {
+    private func publishAndWriteEachToAudienceHash(_ entries: [ChannelEntry]) async throws(ChannelFailure)
+        -> ChannelFailure?
+    {
         try await forEachUntilTransientFailure(entries) { keeper, entry throws(ChannelFailure) in
-            try keeper.publishAndAnnounceIfUnchanged(entry)
+            try keeper.publishAndWriteToAudienceHashIfUnchanged(entry)
             // There may be thousands of entries, so let the lanes' requests run between two of them.
             await Task.yield()
         }
@@ -219,7 +221,7 @@ extension ChannelKeeper {
         content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
     ) async throws(ChannelFailure) -> ChannelFailure? {
-        let publicationFailure = try await publishAndAnnounceEach(reconciliation.unpublishedEntries)
+        let publicationFailure = try await publishAndWriteEachToAudienceHash(reconciliation.unpublishedEntries)
         let channelsToDelete = reconciliation.channelsToDelete
         let deletionFailure = try await forEachUntilTransientFailure(channelsToDelete) {
             keeper,

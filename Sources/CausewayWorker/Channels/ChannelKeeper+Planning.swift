@@ -77,7 +77,7 @@ extension ChannelKeeper {
             try await delete(entry, at: managedEnvironment)
             return
         }
-        if let activeEntry = try cancelDeletion(of: entry) { try publishAndAnnounce(activeEntry) }
+        if let activeEntry = try cancelDeletion(of: entry) { try publishAndWriteToAudienceHash(activeEntry) }
     }
 
     private static func makeEntryWithoutPlannedDeletion(_ entry: ChannelEntry) -> ChannelEntry {
@@ -86,28 +86,30 @@ extension ChannelKeeper {
         return entry
     }
 
-    /// Makes the last decision before a channel is deleted at APNs. The caller has withdrawn the announcement.
+    /// Makes the last decision before a channel is deleted at APNs. The caller has removed the channel from the
+    /// audience's hash.
     ///
     /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
     /// entry loses its plan: from now on, no start can cancel the deletion. If several workers call this at the same
     /// time, the first one decides: the others find that the entry has changed.
     ///
-    /// - Parameter wasAnnounced: whether the caller's withdrawal removed the announcement. False: another worker has
-    ///   removed it before, and may have deleted the channel at APNs. Then no start can make the channel active again.
+    /// - Parameter wasInAudienceHash: whether the hash had the channel until the caller removed it. False: another
+    ///   worker has removed the channel before, and may have deleted it at APNs. Then no start can make the channel
+    ///   active again.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
-    func confirmDeletion(of entry: ChannelEntry, wasAnnounced: Bool) throws(ChannelFailure) -> ChannelEntry? {
+    func confirmDeletion(of entry: ChannelEntry, wasInAudienceHash: Bool) throws(ChannelFailure) -> ChannelEntry? {
         guard entry.deleteAfterMilliseconds != nil else { return entry }
         var decidedEntry = entry
         decidedEntry.deleteAfterMilliseconds = nil
         let (isDecided, presentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
-            if wasAnnounced, try registry.isAudienceStarted(of: entry) {
+            if wasInAudienceHash, try registry.isAudienceStarted(of: entry) {
                 (decidedEntry.state, decidedEntry.isPublished) = (.active, nil)
             }
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
             return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
         }
-        // If another worker has made the channel active, this worker may have withdrawn that worker's announcement.
-        if let presentEntry, presentEntry.state == .active { try publishAndAnnounce(presentEntry) }
+        // If another worker has made the channel active and written it to the hash, this worker may have removed it.
+        if let presentEntry, presentEntry.state == .active { try publishAndWriteToAudienceHash(presentEntry) }
         return isDecided && decidedEntry.state == .deleting ? decidedEntry : nil
     }
 

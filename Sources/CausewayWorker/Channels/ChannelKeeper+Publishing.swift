@@ -1,10 +1,10 @@
 import Kafka
 import Redis
 
-/// How the keeper publishes an entry and announces its channel. To publish is to write the entry to
-/// `causeway.channels`. To announce is to write the channel into the audience's hash, where admission reads it.
+/// How the keeper publishes an entry, and writes the channel of an entry to the audience's hash, where admission reads
+/// the channel. To publish is to write the entry to `causeway.channels`.
 ///
-/// The registry decides. But no atomic step changes the registry and also publishes or announces the change. Suppose
+/// The registry decides. But no atomic step changes the registry and also the topic or the audience's hash. Suppose
 /// that worker A reads an entry. Worker B then changes the entry and publishes the new one. If A now publishes the old
 /// entry, the topic is wrong. So each worker reads the registry again after its write, and repeats the write until the
 /// written entry is the present one.
@@ -20,14 +20,14 @@ extension ChannelKeeper {
     /// all work of the keeper for up to 15 s. The periodic work tries again: its interval is longer than this pause.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
-    /// Publishes an entry to the topic if the topic does not have the entry yet. Then announces the channel in the
+    /// Publishes an entry to the topic if the topic does not have the entry yet. Then writes the channel to the
     /// audience's hash, even if Kafka has failed. (That error is reported.)
     ///
     /// - Returns: the audience's present entry; nil if another worker has meanwhile replaced or deleted the channel.
     @discardableResult
-    func publishAndAnnounce(_ entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
+    func publishAndWriteToAudienceHash(_ entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
         if entry.isPublished != true { try publish(entry) }
-        let presentEntry = try announce(entry)
+        let presentEntry = try writeChannelToAudienceHash(of: entry)
         return presentEntry?.channel == entry.channel ? presentEntry : nil
     }
 
@@ -108,7 +108,7 @@ extension ChannelKeeper {
     var isTopicPaused: Bool { topicPause.map { nowMilliseconds < $0.endMilliseconds } ?? false }
 
     /// Writes an entry to the topic, or a tombstone for nil. Reports an error and does not throw it, because broadcasts
-    /// need only the announcement. While the topic is paused, writes nothing and reports nothing.
+    /// need only the channel in the audience's hash. While the topic is paused, writes nothing and reports nothing.
     ///
     /// - Returns: whether Kafka has acknowledged the record. If not, the topic may still have it.
     private func writeOrReport(_ entryToWrite: ChannelEntry?, forAudienceOf entry: ChannelEntry) -> Bool {
@@ -135,29 +135,29 @@ extension ChannelKeeper {
         }
     }
 
-    /// Writes the channel of an entry into the audience's hash. If the audience has another channel meanwhile, writes
+    /// Writes the channel of an entry to the audience's hash. If the audience has another channel meanwhile, writes
     /// that channel. Removes the channel from the hash if the audience's entry is gone or is being deleted.
     ///
     /// - Returns: the audience's present entry; nil if that entry is missing, cannot be read, or is being deleted.
-    private func announce(_ entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
-        var announcedEntry = entry
+    private func writeChannelToAudienceHash(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
+        var writtenEntry = entry
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in
-                try registry.announce(announcedEntry)
+                try registry.writeChannelToAudienceHash(of: writtenEntry)
                 return try registry.lookUp(forAudienceOf: entry)
             }
             guard let presentEntry = lookup.entry, presentEntry.state == .active else {
                 if lookup.entry != nil || lookup.isKnownToBeMissing {
                     _ = try convertRedisErrors { () throws(RedisError) in
-                        try registry.withdrawAnnouncement(announcedEntry)
+                        try registry.removeChannelFromAudienceHash(of: writtenEntry)
                     }
                 }
                 return nil
             }
-            guard presentEntry.channelFieldValue != announcedEntry.channelFieldValue else { return presentEntry }
-            announcedEntry = presentEntry
+            guard presentEntry.channelFieldValue != writtenEntry.channelFieldValue else { return presentEntry }
+            writtenEntry = presentEntry
         }
-        throw makeChangingEntryFailure(entry.audience, "announced")
+        throw makeChangingEntryFailure(entry.audience, "written to the audience's hash")
     }
 
     func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
@@ -168,12 +168,13 @@ extension ChannelKeeper {
         )
     }
 
-    /// Publishes and announces an entry. Does nothing if another worker has changed the entry since the keeper read the
-    /// whole registry. The reading may be minutes old, because the keeper may have deleted channels at APNs since then.
-    func publishAndAnnounceIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
+    /// Publishes an entry and writes its channel to the audience's hash. Does nothing if another worker has changed the
+    /// entry since the keeper read the whole registry. The reading may be minutes old, because the keeper may have
+    /// deleted channels at APNs since then.
+    func publishAndWriteToAudienceHashIfUnchanged(_ entry: ChannelEntry) throws(ChannelFailure) {
         let presentEntry = try convertRedisErrors { () throws(RedisError) in
             try registry.readPresentEntry(forAudienceOf: entry)
         }
-        if presentEntry == entry { try publishAndAnnounce(entry) }
+        if presentEntry == entry { try publishAndWriteToAudienceHash(entry) }
     }
 }

@@ -1,13 +1,9 @@
-/// A lane's request to the channel keeper.
+/// A lane's request to the channel keeper: the request of a core, with the app's bundle id instead of its index.
 package struct ChannelRequest: Sendable, Hashable {
+    /// The cases are those of `CoreChannelRequest.Kind`, which describes them.
     package enum Kind: Sendable, Hashable {
-        /// Make sure that the audience has its channels. A lane sends this request after it has admitted a command to
-        /// the audience, if a channel is missing or the command is a start. The request cancels a planned deletion.
         case wanted
-        /// The audience's end was admitted. APNs may deliver the stored message until this time, UNIX
-        /// milliseconds; 0 if APNs stores no message.
         case ended(storedUntilWallMilliseconds: Int64)
-        /// APNs no longer has this channel.
         case lost(channel: String)
     }
 

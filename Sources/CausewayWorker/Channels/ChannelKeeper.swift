@@ -6,8 +6,8 @@ import Reactor
 import Redis
 import Synchronization
 
-/// Keeps the channels of audiences: creates them, announces them in Redis and `causeway.channels`, deletes
-/// them, and compares them with APNs' list.
+/// Keeps the channels of audiences: creates them, writes them to the audiences' hashes and to `causeway.channels`,
+/// deletes them, and compares them with APNs' list.
 ///
 /// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
 /// creation, so the keeper first writes an intent. If a crash or a lost response leaves the intent behind, a comparison
@@ -126,7 +126,7 @@ package actor ChannelKeeper {
                     try await delete(entry, at: managedEnvironment)
                 } else if let activeEntry = try lostChannel == nil
                     ? cancelDeletionUnlessEnded(of: entry, previousEndMilliseconds: previousEndMilliseconds) : entry,
-                    let presentEntry = try publishAndAnnounce(activeEntry)
+                    let presentEntry = try publishAndWriteToAudienceHash(activeEntry)
                 {
                     return presentEntry
                 }
@@ -240,7 +240,7 @@ package actor ChannelKeeper {
             }
             try registry.remove([intent], appEnvironment)
             report(.created(entry))
-            return try publishAndAnnounce(entry)
+            return try publishAndWriteToAudienceHash(entry)
         } catch {
             let failure = makeFailure(error)
             // If APNs may have created the channel, keep the intent for the next reconciliation.
@@ -314,11 +314,13 @@ package actor ChannelKeeper {
         entry.state = .deleting
         if isOrderedByOperator { entry.deleteAfterMilliseconds = nil }
         do {
-            // Without Kafka the deletion cannot be completed, so do not withdraw the announcement.
+            // Without Kafka the deletion cannot be completed, so the channel stays in the audience's hash.
             if let topicPause, isTopicPaused { throw topicPause.error }
             guard try registry.replaceIfUnchanged(previousEntry, with: entry) else { return false }
-            let wasAnnounced = try registry.withdrawAnnouncement(entry)
-            guard let confirmedEntry = try confirmDeletion(of: entry, wasAnnounced: wasAnnounced) else { return false }
+            let wasInAudienceHash = try registry.removeChannelFromAudienceHash(of: entry)
+            guard let confirmedEntry = try confirmDeletion(of: entry, wasInAudienceHash: wasInAudienceHash) else {
+                return false
+            }
             entry = confirmedEntry
             try write(entry, forAudienceOf: entry)
             try await managedEnvironment.management.delete(entry.channel)

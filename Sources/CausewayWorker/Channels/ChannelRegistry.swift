@@ -2,8 +2,7 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// The registry of channels in Redis: one hash for each app and environment, and at most two fields in each
-/// audience's hash.
+/// The registry of channels in Redis: a hash for each app and environment, and up to two fields of an audience's hash.
 ///
 /// | field of `{channels:app:environment}` | |
 /// | --- | --- |
@@ -257,7 +256,7 @@ final class ChannelRegistry {
         }
         // Write the channels into the audiences' hashes before the registry counts as complete. In the other order, if
         // this process died in between, no restoration would write them.
-        guard try announceActiveChannels(appEnvironment) else { return false }
+        guard try writeActiveChannelsToAudienceHashes(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
         return try hashes.addMissingFields(
             key(appEnvironment),
@@ -267,30 +266,30 @@ final class ChannelRegistry {
             != nil
     }
 
-    /// The maximum number of times that one call of ``announceActiveChannels(_:)`` reads the registry (R4).
-    private static let registryReadsPerAnnouncementMax = 8
+    /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
+    private static let registryReadsPerCallMax = 8
 
-    /// Writes all active channels of the registry into the audiences' hashes. Returns whether all are written; false if
+    /// Writes all active channels of the registry to the audiences' hashes. Returns whether all are written; false if
     /// the registry changes all the time.
     ///
     /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one
     /// reading, this call could write an old channel over the new one of another process.
-    private func announceActiveChannels(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        var announcedEntries: [String: ChannelEntry] = [:]
-        for _ in 0..<Self.registryReadsPerAnnouncementMax {
-            var entriesToWithdraw = announcedEntries
+    private func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+        var writtenEntries: [String: ChannelEntry] = [:]
+        for _ in 0..<Self.registryReadsPerCallMax {
+            var outdatedEntries = writtenEntries
             var newEntries: [ChannelEntry] = []
             for entry in try readContent(appEnvironment).entries where entry.state == .active {
-                let announcedEntry = entriesToWithdraw.removeValue(forKey: entry.audience)
-                if announcedEntry?.channelFieldValue != entry.channelFieldValue { newEntries.append(entry) }
-                announcedEntries[entry.audience] = entry
+                let writtenEntry = outdatedEntries.removeValue(forKey: entry.audience)
+                if writtenEntry?.channelFieldValue != entry.channelFieldValue { newEntries.append(entry) }
+                writtenEntries[entry.audience] = entry
             }
-            guard !entriesToWithdraw.isEmpty || !newEntries.isEmpty else { return true }
-            for entry in entriesToWithdraw.values {
-                try withdrawAnnouncement(entry)
-                announcedEntries[entry.audience] = nil
+            guard !outdatedEntries.isEmpty || !newEntries.isEmpty else { return true }
+            for entry in outdatedEntries.values {
+                try removeChannelFromAudienceHash(of: entry)
+                writtenEntries[entry.audience] = nil
             }
-            try announce(newEntries)
+            try writeChannelsToAudienceHashes(of: newEntries)
         }
         return false
     }
@@ -365,11 +364,12 @@ final class ChannelRegistry {
         return try? AudienceInspection(fields: [(field, value)]).admittedVersion
     }
 
-    /// Writes the channel into the audience's hash, where admission reads it: field `hp` for production,
-    /// `hs` for the sandbox.
-    func announce(_ entry: ChannelEntry) throws(RedisError) { try announce([entry]) }
+    /// Writes the channel to the audience's hash, where admission reads it: `hp` for production, `hs` for the sandbox.
+    func writeChannelToAudienceHash(of entry: ChannelEntry) throws(RedisError) {
+        try writeChannelsToAudienceHashes(of: [entry])
+    }
 
-    private func announce(_ entries: [ChannelEntry]) throws(RedisError) {
+    private func writeChannelsToAudienceHashes(of entries: [ChannelEntry]) throws(RedisError) {
         for start in stride(from: 0, to: entries.count, by: Self.entriesPerBatchMax) {
             let channelFields = entries[start...].prefix(Self.entriesPerBatchMax)
                 .compactMap { entry in
@@ -384,7 +384,7 @@ final class ChannelRegistry {
     ///
     /// - Returns: whether the hash had the channel.
     @discardableResult
-    func withdrawAnnouncement(_ entry: ChannelEntry) throws(RedisError) -> Bool {
+    func removeChannelFromAudienceHash(of entry: ChannelEntry) throws(RedisError) -> Bool {
         guard let key = audienceHashKey(entry.app, entry.audience) else { return false }
         let condition = SharedHashes.FieldCondition(Self.channelField(entry.environment), entry.channelFieldValue)
         return try hashes.removeField(key, if: condition)

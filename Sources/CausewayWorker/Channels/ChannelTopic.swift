@@ -43,7 +43,7 @@ struct PublishedChannels {
     }
 }
 
-/// The topic that announces channels to app servers (`causeway.channels`). The keeper restores Redis' registry from
+/// The topic that names the channels for app servers (`causeway.channels`). The keeper restores Redis' registry from
 /// the topic. Calls block. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)

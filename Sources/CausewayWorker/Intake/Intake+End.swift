@@ -45,7 +45,7 @@ extension Intake {
     func close() {
         takeLaneReports()
         publishMetrics()
-        metrics.published.announceBlocking(untilMilliseconds: .max)
+        metrics.published.noteBlocking(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
         noteConsumerGroupState(.left)

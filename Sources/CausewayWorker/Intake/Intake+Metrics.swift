@@ -35,9 +35,9 @@ extension Intake {
         }
     }
 
-    /// Announces that the thread may block for this long, so that `/livez` does not report it as stuck.
-    func announceBlocking(milliseconds: Int64) {
-        metrics.published.announceBlocking(untilMilliseconds: loop.nowMilliseconds + milliseconds)
+    /// Notes that the thread may block for this long, so that `/livez` does not report it as stuck.
+    func noteBlocking(milliseconds: Int64) {
+        metrics.published.noteBlocking(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
 
     func publishMetricsIfDue() {
@@ -113,7 +113,7 @@ extension Intake {
         .filter { assignments[$0] != nil && !pausedPartitions.contains($0) }
         var logEndOffsets: [TopicPartition: Int64]?
         if !partitions.isEmpty {
-            announceBlocking(milliseconds: 2 * Int64(UnfetchedPartitions.requestTimeoutMilliseconds))
+            noteBlocking(milliseconds: 2 * Int64(UnfetchedPartitions.requestTimeoutMilliseconds))
             logEndOffsets = try? consumer.fetchLogEndOffsets(
                 of: partitions,
                 timeoutMilliseconds: UnfetchedPartitions.requestTimeoutMilliseconds

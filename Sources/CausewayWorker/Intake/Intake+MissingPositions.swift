@@ -47,7 +47,7 @@ extension Intake {
     /// ends, so that the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
         guard partitionsWithoutPosition.isRequestDue(nowMilliseconds: loop.nowMilliseconds) else { return }
-        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
+        noteBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         let partitions = Array(partitionsWithoutPosition.errors.keys)
         do throws(KafkaError) {
             let committedOffsets = try consumer.fetchCommittedOffsets(

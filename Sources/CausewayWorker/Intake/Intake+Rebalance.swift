@@ -76,7 +76,7 @@ extension Intake {
         guard emptyAssignmentCheck.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else {
             return
         }
-        announceBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.requestTimeoutMilliseconds))
+        noteBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.requestTimeoutMilliseconds))
         let count = try? consumer.fetchPartitionCount(
             of: TopicIdentifier(index: Self.commandsTopicIndex),
             timeoutMilliseconds: EmptyAssignmentCheck.requestTimeoutMilliseconds

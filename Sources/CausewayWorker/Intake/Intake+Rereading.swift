@@ -178,7 +178,7 @@ extension Intake {
         let partitionsWithUnknownStart = markedPartitions.filter { findStartOffset(of: $0) == nil }
         guard !partitionsWithUnknownStart.isEmpty || rereading.needsPartitionCount else { return }
         let timeoutMilliseconds = RereadingState.requestTimeoutMilliseconds
-        announceBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
+        noteBlocking(milliseconds: 4 * Int64(timeoutMilliseconds))
         if !partitionsWithUnknownStart.isEmpty,
             let committedOffsets = try? consumer.fetchCommittedOffsets(
                 of: partitionsWithUnknownStart,
@@ -211,7 +211,7 @@ extension Intake {
         }
         rereading.waitingRequests = []
         guard !requests.isEmpty else { return }
-        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
+        noteBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         do throws(KafkaError) {
             let startPositions = try findStartPositions(of: requests)
             loop.refreshClock()
@@ -263,7 +263,7 @@ extension Intake {
         if undrainedCount > 0 {
             writeLog(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
         }
-        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
+        noteBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         for (index, drainingPartition) in drainingPartitions.enumerated() {
             let topicPartition = drainingPartition.request.topicPartition
             guard let entry = assignments[topicPartition] else { continue }

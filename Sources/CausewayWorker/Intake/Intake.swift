@@ -24,8 +24,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// librdkafka. The cost of waking threads is the same for an iteration with one record and an iteration with a
     /// hundred. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
     static let iterationIntervalMicrosecondsMin: Int64 = 10_000
-    /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
-    /// this poll finds them even if the announcement is missed.
+    /// The interval of a regular poll. librdkafka signals records only when its empty queue gets one, and
+    /// this poll finds them even if the signal is missed.
     static let pollIntervalMilliseconds: Int64 = 100
     /// The time between two reports to the lanes about the ends of their partitions' logs. From them, a lane knows how
     /// far it is behind, and whether it must read ahead (R21).
@@ -40,9 +40,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         case closed
     }
 
-    private enum TimerTag {
-        static let poll: UInt64 = 0
-        static let fetching: UInt64 = 1
+    private enum TimerTag: UInt64 {
+        case poll, fetching
     }
 
     let consumer: Consumer
@@ -121,7 +120,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         consumer.setWakeup(descriptor: wakeup.descriptor)
         producer.setWakeup(descriptor: wakeup.descriptor)
         try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll)
+        schedulePoll()
     }
 
     func descriptorReady(_ events: Interest) {
@@ -131,13 +130,15 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     func timerFired(tag: UInt64) {
         requestIterationEnd()
-        if tag == TimerTag.fetching {
-            isFetchTimerSet = false
-            return
+        switch TimerTag(rawValue: tag) {
+        case .poll: if phase != .closed { schedulePoll() }
+        case .fetching: isFetchTimerSet = false
+        case nil: preconditionFailure("a timer that no intake sets")
         }
-        if phase != .closed {
-            _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll)
-        }
+    }
+
+    private func schedulePoll() {
+        _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll.rawValue)
     }
 
     private func requestIterationEnd() {
@@ -211,7 +212,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             _ = loop.schedule(
                 afterMilliseconds: FetchTrigger.intervalMilliseconds,
                 handler: self,
-                tag: TimerTag.fetching
+                tag: TimerTag.fetching.rawValue
             )
         }
     }

@@ -14,7 +14,7 @@ extension Lane {
             let finishedTrace = tracer.makeFannedOutTrace(
                 trace,
                 view,
-                admittedAtMilliseconds: command.admittedAtMilliseconds,
+                admittedAtMilliseconds: command.admittedAtMilliseconds ?? -1,
                 atMilliseconds: now.wallMilliseconds
             )
         else { return }

@@ -195,7 +195,7 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.outgoingRecordTaken()
-                audiences.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
+                audiences.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }

@@ -56,19 +56,19 @@ extension Lane {
                 )
             }
         }
-        while let need = audiences.takeChannelNeed() {
-            setup.sendChannelRequest(ChannelRequest(need, of: setup.bundleIdentifiers))
+        while let request = audiences.takeChannelRequest() {
+            setup.sendChannelRequest(ChannelRequest(request, of: setup.bundleIdentifiers))
         }
     }
 }
 
 extension ChannelRequest {
-    fileprivate init(_ need: ChannelNeed, of bundleIdentifiers: [[UInt8]]) {
+    fileprivate init(_ request: CoreChannelRequest, of bundleIdentifiers: [[UInt8]]) {
         let (app, audience) = (
-            String(decoding: bundleIdentifiers[Int(need.appIndex)], as: UTF8.self),
-            String(decoding: need.audience, as: UTF8.self)
+            String(decoding: bundleIdentifiers[Int(request.appIndex)], as: UTF8.self),
+            String(decoding: request.audience, as: UTF8.self)
         )
-        switch need.kind {
+        switch request.kind {
         case .wanted: self.init(.wanted, app: app, audience: audience)
         case .ended(let until): self.init(.ended(storedUntilWallMilliseconds: until), app: app, audience: audience)
         case .lost(let channel):

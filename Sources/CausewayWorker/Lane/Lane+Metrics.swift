@@ -182,7 +182,7 @@ extension Lane {
     private func setAppMetrics() {
         for appIndex in setup.bundleIdentifiers.indices {
             let counters = delivery.counters(of: appIndex)
-            metrics.set(.commandsCoalesced, appIndex, to: Int64(clamping: counters.coalescedCommandCount))
+            metrics.set(.commandsReplaced, appIndex, to: Int64(clamping: counters.replacedCommandCount))
             metrics.set(.bodiesWithDroppedFields, appIndex, to: Int64(clamping: counters.bodyWithDroppedFieldsCount))
             metrics.set(.startBudgetWaits, appIndex, to: Int64(clamping: counters.startBudgetWaitCount))
             metrics.set(.commandsUndecodable, appIndex, to: Int64(clamping: counters.undecodableCommandCount))

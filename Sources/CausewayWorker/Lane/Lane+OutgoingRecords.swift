@@ -22,7 +22,7 @@ extension Lane {
             case .queued:
                 delivery.outgoingRecordTaken(outgoingRecord)
                 if outgoingRecord.kind == .endWithoutResult {
-                    delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
+                    delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
                 // The lane tries again in its next iteration. Usually a delivery report, which makes room in the
@@ -31,7 +31,7 @@ extension Lane {
             case .failed(let error):
                 delivery.outgoingRecordTaken(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
-                delivery.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: error.code), now: now)
+                delivery.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
                 // After a failed deferral, the core may have put the command back into its activity's waiting list. The
                 // core begins such a command at the end of an iteration.
                 requestIterationEnd()

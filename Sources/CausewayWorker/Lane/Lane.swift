@@ -2,16 +2,14 @@ import APNs
 import ActivityStore
 import Audiences
 import Delivery
-import Kafka
 import LiveActivity
 import Logging
 import Observability
 import Reactor
 
-/// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing
-/// itself. (R2)
+/// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing itself (R1).
 ///
-/// Everything runs on the lane's own event loop. Each iteration passes the events that have arrived to the cores:
+/// Everything runs on the lane's own event loop (R2). Each iteration passes the events that have arrived to the cores:
 /// orders, records, delivery reports, replies of Redis, responses of APNs. At the end of the iteration it carries
 /// out the cores' actions, so that all writes of an iteration are sent together.
 final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingThread {
@@ -27,36 +25,19 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// the round trip, so it must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each iteration
     /// waits 4 ms.
     static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
-    /// The maximum number of records that one iteration takes from the inbox. This bounds the duration of an iteration.
-    /// The number is large, because the newer states of an iteration replace the older ones before a command begins.
-    static let recordsPerIterationMax = 4_096
-    /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
-    /// these records finish at once, and their memory is then still in the processor's cache.
-    static let recordsTakenBetweenProducing = 256
-    /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
-    static let deliveryReportsPerIterationMax = 16_384
-    /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
-    /// of one memory access.
-    static let deliveryReportPrefetchDistance = 6
-    /// How far ahead in the inbox a record's message is prefetched; 0: the next record.
-    private static let messagePrefetchDistance = 2
-    /// How far ahead in the inbox a record's value is prefetched. Its message was prefetched two records earlier,
-    /// because the value's address is in the message.
-    private static let valuePrefetchDistance = 0
     /// How often the lane tells the Kafka thread which offsets it may commit. The Kafka thread commits four times a
     /// second by default.
     static let offsetReportIntervalMilliseconds: Int64 = 100
 
-    private enum TimerTag {
-        static let core: UInt64 = 0
-        static let offsetReport: UInt64 = 1
+    private enum TimerTag: UInt64 {
+        case core, offsetReport
     }
 
     let number: Int
     let loop: EventLoop
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
-    private(set) var setup: LaneSetup
+    var setup: LaneSetup
 
     var metrics: ThreadMetrics
     var log: LimitedLog
@@ -88,7 +69,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     var nextRecoveryReportAtMilliseconds: Int64 = 0
     let tracer: LaneTracer
     /// A record from the inbox for which the core has no room yet.
-    private var waitingEntry: InboxEntry?
+    var waitingEntry: InboxEntry?
     private var isIterationEndRequested = false
     private var coreTimer: TimerIdentifier?
     private var coreTimerDueMilliseconds: Int64 = .max
@@ -120,11 +101,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         audiences = Audiences(configuration: audiencesConfiguration)
         pools = setup.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(
-            afterMilliseconds: Self.offsetReportIntervalMilliseconds,
-            handler: self,
-            tag: TimerTag.offsetReport
-        )
+        scheduleOffsetReport()
     }
 
     func start() {
@@ -147,19 +124,26 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     }
 
     func timerFired(tag: UInt64) {
-        if tag == TimerTag.offsetReport {
-            reportOffsets()
-            requestRewinds()
-            _ = loop.schedule(
-                afterMilliseconds: Self.offsetReportIntervalMilliseconds,
-                handler: self,
-                tag: TimerTag.offsetReport
-            )
-        } else {
+        switch TimerTag(rawValue: tag) {
+        case .core:
             coreTimer = nil
             coreTimerDueMilliseconds = .max
+        case .offsetReport:
+            reportOffsets()
+            requestRewinds()
+            scheduleOffsetReport()
+        case nil:
+            preconditionFailure("a timer that no lane sets")
         }
         requestIterationEnd()
+    }
+
+    private func scheduleOffsetReport() {
+        _ = loop.schedule(
+            afterMilliseconds: Self.offsetReportIntervalMilliseconds,
+            handler: self,
+            tag: TimerTag.offsetReport.rawValue
+        )
     }
 
     /// Makes the event loop call ``iterationEnded()`` at the end of this iteration. That call carries out the cores'
@@ -193,7 +177,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         takeDeliveryReports()
         takeRecords()
         logContractWarning()
-        reportLag()
+        noteLag()
     }
 
     /// Lets the cores make their decisions, after all records of the iteration were received: newer states have
@@ -209,7 +193,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         exchangeChannelMessages()
     }
 
-    /// Carries out the cores' decisions: calls of Redis, then pushes, then records for Kafka. This follows all
+    /// Carries out the cores' decisions: calls to Redis, then pushes, then records for Kafka. This follows all
     /// decisions of the iteration, so that the calls make as few batches as possible. (If the iteration has taken many
     /// records, `takeRecords` has already produced some of the records for Kafka.)
     private func carryOutActions() {
@@ -227,161 +211,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         if let coreTimer { loop.cancel(coreTimer) }
         coreTimerDueMilliseconds = dueMilliseconds
         let waitMilliseconds = max(1, dueMilliseconds - loop.nowMilliseconds)
-        coreTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: TimerTag.core)
-    }
-
-    // MARK: - Input from the Kafka thread
-
-    private func takeLaneOrders() {
-        while let order = mailbox.orders.pop() {
-            switch order.kind {
-            case .assign: assign(order)
-            case .revoke: revoke(order)
-            case .release: release(order)
-            case .noteHighWatermark: noteHighWatermark(order)
-            case .takeSettings: takeSettings()
-            case .stop: loop.stop()
-            }
-        }
-    }
-
-    private func takeSettings() {
-        guard let settings = mailbox.takeSettings() else { return }
-        setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
-        setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
-        delivery.apply(settings)
-        audiences.apply(settings)
-    }
-
-    /// Reports to the core how many records of each partition of the commands topic the lane has not taken yet. The
-    /// lane does this once an iteration, before the core begins to work on new records.
-    private func reportLag() {
-        for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
-            let (recordCount, isAssumed) = partitions.countUntakenRecords(
-                at: entryIndex,
-                assumedRecordCount: setup.delivery.readAheadLagRecords + 1,
-                nowMilliseconds: loop.nowMilliseconds
-            )
-            delivery.noteLag(
-                partitions[entryIndex].indexInCore,
-                recordCount: recordCount,
-                isAssumed: isAssumed,
-                now: now
-            )
-        }
-    }
-
-    private func takeRecords() {
-        var takenCount = 0
-        while takenCount < Self.recordsPerIterationMax, delivery.canReceive {
-            guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
-            waitingEntry = nil
-            prefetchRecords()
-            // If the lane does not know the partition, take the orders now: the Kafka thread may have sent the
-            // `LaneOrder` that assigns the partition after this iteration took its orders.
-            if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
-            guard takeUnlessFull(entry) else {
-                waitingEntry = entry
-                return
-            }
-            takenCount += 1
-            if takenCount % Self.recordsTakenBetweenProducing == 0 { produceOutgoingRecords() }
-        }
-        // If the core can take another record, request another iteration. If the core is full, the next record that
-        // settles requests one.
-        if delivery.canReceive { mailbox.wakeup.signal() }
-    }
-
-    /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
-    /// in this processor's cache.
-    private func prefetchRecords() {
-        if let entry = mailbox.inbox.peek(at: Self.messagePrefetchDistance),
-            let pointer = Message.Pointer(bitPattern: entry.messageAddress)
-        {
-            Message.prefetch(pointer)
-        }
-        if let entry = mailbox.inbox.peek(at: Self.valuePrefetchDistance),
-            let pointer = Message.Pointer(bitPattern: entry.messageAddress)
-        {
-            Message.prefetchValue(of: pointer)
-        }
-    }
-
-    /// Gives one record to its core. Drops a record whose assignment has ended, or that a requested rewind reads again.
-    /// Returns whether the entry was taken; true also if its record was dropped. If the core has no room for a record
-    /// of this partition yet, the entry keeps its message, and the caller tries again later.
-    private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
-        guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
-        let message = Message(taking: pointer)
-        guard let entryIndex = partitions.entryIndex(topic: entry.topic, partition: entry.partition),
-            partitions[entryIndex].expects(entry)
-        else { return true }
-        let indexInCore = partitions[entryIndex].indexInCore
-        guard hasRoom(for: message.offset, partitions[entryIndex]) else {
-            _ = message.releaseOwnership()
-            return false
-        }
-        partitions[entryIndex].nextOffset = message.offset + 1
-        metrics.add(.recordsReceived, Int(entry.topic))
-        let record = IncomingRecord(
-            partition: indexInCore,
-            offset: message.offset,
-            timestampMilliseconds: message.timestampMilliseconds,
-            key: message.key,
-            value: message.value,
-            trace: tracer.writeTrace(of: message)
-        )
-        if entry.topic == Intake.fanoutTopicIndex {
-            audiences.receive(
-                record,
-                instruction: FanoutHeaders.readInstruction(of: message),
-                droppedFields: DroppedFieldsHeader.read(from: message),
-                now: now
-            )
-        } else if entry.topic == Intake.deferredTopicIndex, let deferral = DeferredHeaders.readDeferral(of: message) {
-            delivery.receive(
-                record,
-                deferred: deferral,
-                droppedFields: DroppedFieldsHeader.read(from: message),
-                now: now
-            )
-        } else {
-            delivery.receive(record, now: now)
-        }
-        return true
-    }
-
-    private func takeDeliveryReports() {
-        var takenCount = 0
-        while takenCount < Self.deliveryReportsPerIterationMax, let report = mailbox.deliveryReports.pop() {
-            takenCount += 1
-            if let audienceRecord = OutgoingAudienceRecord(tag: report.tag) {
-                unacknowledgedAudienceRecordCount -= 1
-                if report.errorCode == 0 { countAcknowledged(audienceRecord) }
-                audiences.produceReportReceived(audienceRecord, Self.makeProduceReport(of: report.errorCode), now: now)
-                continue
-            }
-            // Prefetch the record of a later report. It was produced a while ago and has left the processor's
-            // cache.
-            if let laterReport = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
-                let laterRecord = OutgoingRecord(tag: laterReport.tag)
-            {
-                delivery.prefetchRecord(of: laterRecord)
-            }
-            guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
-            if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
-            noteDeferralFailure(report.errorCode, of: outgoingRecord)
-            delivery.produceReportReceived(outgoingRecord, Self.makeProduceReport(of: report.errorCode), now: now)
-        }
-        if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
-    }
-
-    static func makeProduceReport(of error: Int32) -> ProduceReport {
-        switch error {
-        case 0: .acknowledged
-        case KafkaError.messageTooLargeCode: .tooLarge
-        default: .failed
-        }
+        coreTimer = loop.schedule(afterMilliseconds: waitMilliseconds, handler: self, tag: TimerTag.core.rawValue)
     }
 
     /// Discards the records that are left in the inbox, closes the connections, and publishes the metrics for the last
@@ -394,6 +224,6 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         audienceStore.close()
         publishMetrics()
         // The lane runs no more iterations. Without this call `/livez` would report it as stuck.
-        metrics.published.announceBlocking(untilMilliseconds: .max)
+        metrics.published.noteBlocking(untilMilliseconds: .max)
     }
 }

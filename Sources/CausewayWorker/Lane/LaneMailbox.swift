@@ -131,10 +131,10 @@ final class LaneMailbox: Sendable {
     static let ordersCapacity = 4 * partitionsMax
     /// If this ring is full, the lane makes the report again later. So no report is lost.
     static let laneReportsCapacity = 16_384
-    /// For each source record in a lane, the producer has at most this many produced records that Kafka has not
+    /// For each source record in a lane, the producer has at most this many outgoing records that Kafka has not
     /// acknowledged: a result, an invalidation and a dead letter.
     private static let deliveryReportsPerRecord = 3
-    /// The core for audiences has at most this many produced records that Kafka has not acknowledged. At this number
+    /// The core for audiences has at most this many outgoing records that Kafka has not acknowledged. At this number
     /// the lane produces no more for it, so the ring of delivery reports never overflows.
     static let outgoingAudienceRecordsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
@@ -152,7 +152,7 @@ final class LaneMailbox: Sendable {
     /// produced and Kafka has not acknowledged.
     let deliveryReports: SingleProducerRing<DeliveryReport>
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.laneReportsCapacity)
-    /// Reloaded settings that the lane has not taken yet. An order announces them.
+    /// Reloaded settings that the lane has not taken yet. The order `takeSettings` tells the lane to take them.
     private let settings = Mutex<ReloadableSettings?>(nil)
     let channelResponses = LaneChannelResponseQueue()
     let wakeup: Wakeup

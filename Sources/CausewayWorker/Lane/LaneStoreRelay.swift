@@ -20,8 +20,8 @@ extension LaneStoreRelay: ActivityStoreHandler {
     }
     func redisReady() { lane.noteRedisReady() }
     func redisLost(_ reason: RedisError) { lane.noteRedisLoss(reason) }
-    func redisWarns(_ warning: RedisWarning) { lane.logRedisWarning(warning) }
-    func redisReportsReplicas(_ replicas: RedisReplicaStatus) { lane.noteReplicaStatus(replicas) }
+    func redisWarned(_ warning: RedisWarning) { lane.logRedisWarning(warning) }
+    func redisReportedReplicas(_ replicas: RedisReplicaStatus) { lane.noteReplicaStatus(replicas) }
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
         lane.observeRoundTrip(callCount: callCount, roundTripMicroseconds: roundTripMicroseconds)
     }

@@ -66,7 +66,7 @@ actor LifetimeKeeper {
     /// Claims due activities and produces their commands, once every `pollInterval`, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            // Poll by the clock. No event announces that an activity is due, because another worker may have
+            // Poll by the clock. No event says that an activity is due, because another worker may have
             // added it to the timetable.
             try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled, status.hasLifetimeLimits else { continue }
@@ -182,7 +182,7 @@ actor LifetimeKeeper {
         in timetableNumber: Int
     ) throws(RedisError) {
         guard try timetables.removeClaimedEntry(LifetimeKey.timetableKey(timetableNumber), claim) else { return }
-        let kind = obstacle == .unknownFormatForTooLong ? LogKind.lifetimeFormatUnknown : .lifetimeForgotten
+        let kind = obstacle == .unknownFormatForTooLong ? LogKind.lifetimeFormatUnknown : .lifetimeNotEnded
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 

@@ -34,7 +34,7 @@ struct MemoryBudget: Equatable {
     let consumerQueueBytes: Int64
     /// The memory of fetches under way.
     let fetchBytes: Int64
-    /// The memory of produced records, such as results, that Kafka has not acknowledged.
+    /// The memory of outgoing records, such as results, that Kafka has not acknowledged.
     let producerQueueBytes: Int64
     /// For each lane: the memory of records in its inbox, which the lane has not taken yet.
     let inboxBytesPerLane: Int64

@@ -19,8 +19,8 @@ actor StoreWatch {
     static let assignmentCheckInterval = Duration.milliseconds(100)
     /// A usual poll renews only one copy of a mark on each primary. One in this many polls renews all copies.
     ///
-    /// In a cluster, a mark has 128 copies in different hash slots. If a hash slot moves to another primary, its copy moves
-    /// too, so that the other primary does not count as emptied.
+    /// In a cluster, a mark has 128 copies in different hash slots. If a hash slot moves to another primary, its copy
+    /// moves too, so that the other primary does not count as emptied.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -83,7 +83,7 @@ actor StoreWatch {
                 pollDue = ContinuousClock.now + Self.pollInterval
             }
             // Poll by the clock, because Redis sends no event when it loses data. Reading the assignments
-            // costs only a memory access, so no signal announces new assignments.
+            // costs only a memory access, so nothing signals new assignments.
             try? await Task.sleep(for: Self.assignmentCheckInterval)
         }
     }

@@ -80,7 +80,8 @@ struct ActivitySlot: BitwiseCopyable {
         earliestBeginAtMilliseconds = max(earliestBeginAtMilliseconds, monotonicMilliseconds)
     }
 
-    /// Sets `earliestBeginAtMilliseconds` back to what it was before the last push, because no stream took that push.
+    /// Sets `earliestBeginAtMilliseconds` to `monotonicMilliseconds`, the value before the last push: no stream took
+    /// that push.
     mutating func restoreNextCommandDelay(until monotonicMilliseconds: Int64) {
         earliestBeginAtMilliseconds = monotonicMilliseconds
     }

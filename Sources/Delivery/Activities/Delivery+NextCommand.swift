@@ -7,20 +7,20 @@ extension Delivery {
     mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishRiderIfWaitIsOver(of: activity, now: now)
-        removeUnsendableCommands(activity, now: now)
+        removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             // First defer the commands that would wait too long in the lane. Then wait if none is left, if the delay is
             // not over, or if a deferral must end first.
-            deferOverdueCommands(activity, now: now)
+            deferOverdueCommands(of: activity, now: now)
             let mustWait =
                 activities[activity].waitingList.isEmpty || activities[activity].isNextCommandDelayed(now: now)
-                || mustWaitForDeferral(activity, now: now)
+                || mustWaitForDeferral(of: activity, now: now)
             if mustWait { return pauseOrFree(activity, now: now) }
         }
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
         setPoolKindFromToken(of: activity)
-        guard takeCreditOrWait(activity, now: now) else { return }
+        guard takeCreditOrWait(for: activity, now: now) else { return }
         guard let record = activities[activity].waitingList.popFirst(in: &records) else {
             preconditionFailure("a waiting list lost its first command")
         }
@@ -46,7 +46,7 @@ extension Delivery {
 
     /// Removes the commands at the front of the waiting list that must not be sent: finishes expired ones, and drops
     /// those whose partition is revoked.
-    mutating func removeUnsendableCommands(_ activity: ActivityIndex, now: Moment) {
+    mutating func removeUnsendableCommands(of activity: ActivityIndex, now: Moment) {
         while let record = activities[activity].waitingList.head {
             let isRevoked = isPartitionRevoked(record)
             guard isRevoked || records[record].isExpired(now: now) else { return }
@@ -55,6 +55,7 @@ extension Delivery {
         }
     }
 
+    /// Finishes a waiting command as expired. Its rider waits again for its own turn.
     private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
@@ -86,7 +87,7 @@ extension Delivery {
     private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
         // A long wait consists of several short pauses (`pauseOrFree`).
-        guard isWaitLong(activity, now: now) else { return endMilliseconds }
+        guard isWaitLong(of: activity, now: now) else { return endMilliseconds }
         return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 

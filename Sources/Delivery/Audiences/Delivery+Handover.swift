@@ -61,19 +61,20 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
-    ///   - admittedAtMilliseconds: when the command was admitted, UNIX milliseconds; -1: it was not.
+    ///   - admittedAtMilliseconds: when the store last replied to the command's admission, UNIX milliseconds; nil: it
+    ///     has not replied.
     public mutating func handoverEnded(
         _ record: RecordIndex,
         _ result: HandoverResult,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        admittedAtMilliseconds: Int64 = -1,
+        admittedAtMilliseconds: Int64? = nil,
         now: Moment
     ) {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
         case .outcome(let outcome):
             precondition(!outcome.needsDeadLetter)
-            records[record].times.admittedAtMilliseconds = admittedAtMilliseconds < 0 ? nil : admittedAtMilliseconds
+            records[record].times.admittedAtMilliseconds = admittedAtMilliseconds
             records[record].setReason(reason)
             finish(record, outcome)
             records.freeTokenAndBody(of: record)

@@ -97,14 +97,14 @@ extension Delivery {
         now: Moment
     ) {
         var areBehindStart = areBehindStart
-        removeUnsendableCommands(activity, now: now)
+        removeUnsendableCommands(of: activity, now: now)
         while let head = activities[activity].waitingList.head, areBehindStart || records[head].isStart,
             isOverdue(head, now: now)
         {
             areBehindStart = true
             _ = activities[activity].waitingList.popFirst(in: &records)
             deferCommand(head, cause, now: now)
-            removeUnsendableCommands(activity, now: now)
+            removeUnsendableCommands(of: activity, now: now)
         }
     }
 
@@ -171,7 +171,7 @@ extension Delivery {
     /// - all overdue commands, if the activity's delay is so long (`earliestBeginAtMilliseconds`)
     /// - otherwise those overdue commands at the front of the waiting list whose pause is so long, and all overdue
     ///   commands behind a start that is deferred here
-    mutating func deferOverdueCommands(_ activity: ActivityIndex, now: Moment) {
+    mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
         )
@@ -187,7 +187,7 @@ extension Delivery {
             let awaitsStartBudget = if case .awaitingBudget = records[record].start.draw { true } else { false }
             let causeOfDelay: DeferralCause = awaitsStartBudget ? .startBudget : .pace
             deferCommand(record, isDelayLong ? causeOfDelay : .retry, now: now)
-            removeUnsendableCommands(activity, now: now)
+            removeUnsendableCommands(of: activity, now: now)
         }
     }
 
@@ -198,13 +198,13 @@ extension Delivery {
     /// Whether the activity's wait is longer than `deferredDelayMilliseconds`. Its commands spend the wait in the
     /// deferred topic as soon as they are overdue (`isOverdue`).
     @inline(__always)
-    func isWaitLong(_ activity: ActivityIndex, now: Moment) -> Bool {
+    func isWaitLong(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         return exceedsDeferredDelay(slot.pointee.earliestBeginAtMilliseconds - now.monotonicMilliseconds)
-            || slot.pointee.deferralWait.isPause && isPauseLong(activity, now: now)
+            || slot.pointee.deferralWait.isPause && isPauseLong(of: activity, now: now)
     }
 
-    private func isPauseLong(_ activity: ActivityIndex, now: Moment) -> Bool {
+    private func isPauseLong(of activity: ActivityIndex, now: Moment) -> Bool {
         guard let head = activities[activity].waitingList.head else { return false }
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
@@ -212,7 +212,7 @@ extension Delivery {
     /// Whether an activity must not begin its next command yet, because a deferred command must come back from the
     /// deferred topic first, or because the next command was deferred and still pauses. Does not test the delay of the
     /// next command (`isNextCommandDelayed`).
-    func mustWaitForDeferral(_ activity: ActivityIndex, now: Moment) -> Bool {
+    func mustWaitForDeferral(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
         let isStart = records[head].isStart
@@ -289,7 +289,7 @@ extension Delivery {
             let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
-            } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
+            } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommand(of: activity, now: now)
@@ -325,7 +325,7 @@ extension Delivery {
                 hasDeferred = true
                 continue
             }
-            removeUnsendableCommands(activity, now: now)
+            removeUnsendableCommands(of: activity, now: now)
             // While an activity's environment is not known, `PoolTable.poolKey` chooses the pool that gives the credit.
             // If it now chooses another pool, begin the next command, which asks that pool.
             if activities[activity].poolKind == .unknownEnvironment,

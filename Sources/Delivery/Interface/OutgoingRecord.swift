@@ -1,4 +1,4 @@
-/// A record that the shell must produce. When the shell has Kafka's delivery report, it calls `produceReportReceived`.
+/// A record that the shell must produce. When the shell has Kafka's delivery report, it calls `deliveryReportReceived`.
 /// For `Kind.endWithoutResult` there is nothing to produce, and the shell makes this call at once.
 public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
@@ -26,12 +26,14 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// What became of an outgoing record.
-public enum ProduceReport: Sendable {
-    case acknowledged
-    /// Kafka did not take the record, so the core produces it again. For a `deferral`, the core may instead return the
-    /// command to its activity, if the activity's pool sends again.
-    case failed
-    /// The broker or the Kafka client refuses the record because of its size.
-    case tooLarge
+extension OutgoingRecord {
+    /// What became of an outgoing record of one of the cores.
+    public enum DeliveryOutcome: Sendable {
+        case acknowledged
+        /// Kafka did not take the record, so the core produces it again. For a `deferral`, the core may instead return
+        /// the command to its activity, if the activity's pool sends again.
+        case failed
+        /// The broker or the Kafka client refuses the record because of its size.
+        case tooLarge
+    }
 }

@@ -280,7 +280,7 @@ extension Delivery {
             drop(record, now: now)
         } else {
             records.enter(.received, record)
-            if !isPermitted || hasProducerStartOrEnd(activity) {
+            if !isPermitted || hasProducerStartOrEnd(of: activity) {
                 // The producer's own start or end, which waits or is under way, may change the life. If the timetable
                 // still has the life, the keeper makes another command.
                 finish(record, .superseded)
@@ -297,7 +297,7 @@ extension Delivery {
     }
 
     /// Whether the activity's current command, or a waiting one, is a start or an end that the producer sent.
-    private func hasProducerStartOrEnd(_ activity: ActivityIndex) -> Bool {
+    private func hasProducerStartOrEnd(of activity: ActivityIndex) -> Bool {
         func isStartOrEnd(_ record: RecordIndex) -> Bool {
             let slot = records.address(of: record)
             return slot.pointee.event != .update && !slot.pointee.isLifetimeCommand
@@ -312,10 +312,10 @@ extension Delivery {
         return false
     }
 
-    /// Merges a command with the last waiting one, `tail`. Returns what became of the record's slot.
+    /// Merges a command. The command, the last waiting one (`tail`), or both are ends of lifetimes. Returns what became
+    /// of the record's slot.
     ///
-    /// At least one of the two commands is the end of a lifetime. This end has no state, so it replaces none, and it is
-    /// always the last in the list.
+    /// The end of a lifetime has no state, so it replaces no state, and it is always the last in the list.
     /// - Any start, and any end that the producer sent, replaces the end of a lifetime.
     /// - An update that is not newer than the end is put before the end, no matter which of them the lane reads first.
     /// - A newer update stays before the end if the lane has read the update first.
@@ -330,10 +330,10 @@ extension Delivery {
         -> SlotAfterMerge
     {
         guard records[tail].lifetime.isEnd else {
-            // A start or an end that the producer sent supersedes this end of a lifetime. `handleLifetimeCheck` has
+            // A start or an end that the producer sent replaces this end of a lifetime. `handleLifetimeCheck` has
             // looked for such a command already. Look again: the command may have come while this end was being
             // deferred, and Kafka did not accept the deferral.
-            if hasProducerStartOrEnd(activity) {
+            if hasProducerStartOrEnd(of: activity) {
                 finish(record, .superseded)
             } else {
                 activities[activity].waitingList.append(record, in: &records)
@@ -363,7 +363,7 @@ extension Delivery {
             activities[activity].waitingList.putBackLast(tail, in: &records)
             return slotAfterMerge
         }
-        countCoalescedCommand(of: tail)
+        countReplacedCommand(of: tail)
         supersede(tail, by: record, now: now)
         return merge(record, into: activity, now: now)
     }

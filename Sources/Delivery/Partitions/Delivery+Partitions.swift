@@ -157,8 +157,8 @@ extension Delivery {
     /// until they need another attempt. They no longer change the partition's settled offsets.
     ///
     /// Waiting records are dropped, even if the partition is lost without a revocation. If a waiting record stayed, and
-    /// this lane got the partition back, the lane would read the record again. The record would then be merged with its
-    /// own old copy and end as `duplicate`.
+    /// this lane got the partition back, the lane would read the record again. The record would then be finished as a
+    /// `duplicate` of its own old copy.
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)

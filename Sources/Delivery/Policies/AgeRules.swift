@@ -50,8 +50,8 @@ package enum AgeRules {
     }
 
     /// Whether an update or end is too old to change what a phone shows. By then the system has ended the activity of
-    /// an update, and the Lock Screen no longer shows the activity of an end. The command ends as `expired` if Redis
-    /// has no version of the activity.
+    /// an update, and the Lock Screen no longer shows the activity of an end. The command is finished as `expired` if
+    /// Redis has no version of the activity.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

@@ -5,7 +5,7 @@
 extension Delivery {
     /// Takes a credit of the activity's pool, or makes the activity wait for a credit. Returns whether a credit was
     /// taken. Frees no activity.
-    mutating func takeCreditOrWait(_ activity: ActivityIndex, now: Moment) -> Bool {
+    mutating func takeCreditOrWait(for activity: ActivityIndex, now: Moment) -> Bool {
         let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
             activities.enter(.awaitingCredit, activity)

@@ -16,7 +16,7 @@ extension Delivery {
             let activity = activityOfCurrentCommand(record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
-            } else if isCurrentCommandSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
+            } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
             } else if records[record].push.attemptCount > 0, !permitsRetry {
                 beginWaitForRetryBudget(record, of: activity, now: now)

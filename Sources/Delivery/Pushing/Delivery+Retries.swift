@@ -22,7 +22,7 @@ extension Delivery {
         now: Moment
     ) {
         activities[activity].countServiceFault()
-        if isCurrentCommandSuperseded(of: activity) {
+        if isCurrentCommandReplaced(of: activity) {
             return supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
@@ -31,7 +31,7 @@ extension Delivery {
         guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
         guard disposition == .retrySoon, faultCount <= Self.quickRetryFaultsMax else {
             return beginWaitForService(
-                activity,
+                of: activity,
                 milliseconds: randomRetryPauseMilliseconds(faultCount: faultCount),
                 now: now
             )
@@ -48,7 +48,7 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jitteredMilliseconds(configuration.retryBudgetPauseMilliseconds)
         let faultPauseMilliseconds = randomRetryPauseMilliseconds(faultCount: activities[activity].serviceFaultCount)
-        beginWaitForService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
+        beginWaitForService(of: activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
@@ -57,7 +57,7 @@ extension Delivery {
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
-    private mutating func beginWaitForService(_ activity: ActivityIndex, milliseconds: Int64, now: Moment) {
+    private mutating func beginWaitForService(of activity: ActivityIndex, milliseconds: Int64, now: Moment) {
         let current = activities[activity].currentCommand
         if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
             return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
@@ -91,7 +91,7 @@ extension Delivery {
             return endCurrentCommand(of: activity, now: now)
         }
         // A start that waited in `awaitingService` has no credit, so take one for it.
-        guard activities[activity].phase.hasCredit || takeCreditOrWait(activity, now: now) else { return }
+        guard activities[activity].phase.hasCredit || takeCreditOrWait(for: activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
             return queueStoreCall(.admit, record)

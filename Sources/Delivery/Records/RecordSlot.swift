@@ -6,7 +6,7 @@ public typealias RecordIndex = SlabIndex<RecordSlot>
 /// One Kafka record in the lane. The slab in `Records` stores the slot, and the slot's index names the record.
 ///
 /// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a record
-/// in the producer. The record is settled only when everything that `ending` counts is confirmed: calls, produced
+/// in the producer. The record is settled only when everything that `ending` counts is acknowledged: calls, outgoing
 /// records, and changes of audiences.
 ///
 /// `kind` and `stage` say what the record is and how far it has come. The comment of each part says for which records,
@@ -70,7 +70,8 @@ public struct RecordSlot: BitwiseCopyable {
     var start = RecordStart()
     var registration = RecordRegistration()
     /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. An update without an expiration expires at its
-    /// stale date, if that date is in the future. For `expirationSeconds`, -1 is simply a date in the past.
+    /// stale date, if that date is in the future. `expirationSeconds` needs no test for -1: it ignores dates in the
+    /// past, and -1 is one.
     var staleDateSeconds: Int64 = -1
     /// The digest of a command's body; nil while a carried alert may still be written into the body.
     var digest: UInt64?

@@ -40,8 +40,8 @@ enum RecordStage: UInt8 {
     /// In its activity's waiting list. Next:
     /// - `current` when its turn comes.
     /// - `riding` when another command replaces it and carries its alert.
-    /// - `finished` when another command replaces it without the alert, when it expires, and as a duplicate: of two
-    ///   records with the same command, only one stays in the list.
+    /// - `finished` when another command replaces it without the alert, when it expires, or when another record of the
+    ///   same command stays in the list instead of it.
     case waiting
     /// Its activity's current command; `ActivityPhase` says what it waits for. Next:
     /// - `waiting` when it must wait for its turn again.

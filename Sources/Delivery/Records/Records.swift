@@ -230,7 +230,7 @@ struct Records: ~Copyable {
         slots[record].alert.sourceVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
-        if slots[record].digest != nil { slots[record].updateDigest() }
+        if slots[record].digest != nil { slots[record].setDigestFromBody() }
     }
 
     /// Sets the timestamp in a record's body. Most bodies already have this timestamp, so they are not changed, and

@@ -18,9 +18,9 @@ import LiveActivity
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
-    /// Ends a replaced command that does not become a rider. The command gets a result, or the newer one counts it.
-    /// Returns what became of the older command's slot.
-    mutating func endSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> SlotAfterMerge {
+    /// Finishes a superseded command that does not become a rider. The command gets a result, or the newer one counts
+    /// it. Returns what became of the older command's slot.
+    mutating func finishSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> SlotAfterMerge {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[older].mayEndWithoutResult,
             !records[older].hasAlert || records[records.alertSource(of: newer)].hasOwnAlert
@@ -29,7 +29,7 @@ extension Delivery {
             return .inUse
         }
         records[newer].ending.supersededCount.add(commandWith: records[older].ending.supersededCount)
-        endSupersededRider(of: older, by: newer)
+        finishSupersededRider(of: older, by: newer)
         return finishSupersededWithoutResult(older)
     }
 

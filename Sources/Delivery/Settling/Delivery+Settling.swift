@@ -101,17 +101,21 @@ extension Delivery {
     }
 
     /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it.
-    /// After a refusal, the shell also calls `produceReportReceived`.
+    /// After a refusal, the shell also calls `deliveryReportReceived`.
     public mutating func outgoingRecordTaken(_ outgoingRecord: OutgoingRecord) {
         if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
     }
 
-    /// Prefetches the slot of the record whose delivery report the shell passes to `produceReportReceived` soon.
+    /// Prefetches the slot of the record whose delivery report the shell passes to `deliveryReportReceived` soon.
     public func prefetchRecord(of outgoingRecord: OutgoingRecord) { records.prefetch(outgoingRecord.record) }
 
     /// Handles the delivery report of an outgoing record: acknowledges it, queues it again, or gives it up. A command
     /// that could not be deferred may return to its activity instead.
-    public mutating func produceReportReceived(_ outgoingRecord: OutgoingRecord, _ report: ProduceReport, now: Moment) {
+    public mutating func deliveryReportReceived(
+        _ outgoingRecord: OutgoingRecord,
+        _ report: OutgoingRecord.DeliveryOutcome,
+        now: Moment
+    ) {
         switch report {
         case .acknowledged:
             acknowledge(outgoingRecord.record)
@@ -133,7 +137,7 @@ extension Delivery {
         }
     }
 
-    /// Notes that one call, produced record or change of audiences is acknowledged. (R9)
+    /// Notes that one call, outgoing record or change of audiences is acknowledged. (R9)
     mutating func acknowledge(_ record: RecordIndex) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.ending.acknowledge()

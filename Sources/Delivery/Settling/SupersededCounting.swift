@@ -34,7 +34,7 @@ extension RecordSlot {
     /// Whether the command that replaces this one may count it, so that it gets no result of its own. These are not
     /// counted:
     /// - a command to whose admission Redis has replied
-    /// - a start, a held command, and a command whose result has a reason
+    /// - a start; a command that a registration released; a command whose result has a reason
     /// - a reread command, because it had its result before
     /// - a command that still has its own token, because its record must register this token
     @inline(__always)

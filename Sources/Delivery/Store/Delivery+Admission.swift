@@ -12,12 +12,12 @@ extension Delivery {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].start.draw = .drawn(identifier: reply.drawIdentifier)
-            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, waitMilliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
         case .send, .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale,
             .unregistered, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .full,
@@ -77,7 +77,7 @@ extension Delivery {
             // would end that life.
             finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
-            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             hold(record, of: activity)
         case .alertHeld where records[record].alert.heldStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
@@ -86,7 +86,7 @@ extension Delivery {
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            if isCurrentCommandSuperseded(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             // Redis may hold the newer command. Then no lane reads that command again, and only a registered token
             // releases it. So register the token that this older command brought.
             if records[record].token.mustBeRegistered {
@@ -110,12 +110,12 @@ extension Delivery {
         case .superseded:
             // A start whose push was attempted had been admitted before. Redis supersedes it now because its activity
             // has ended, or has registered a token, which shows that an attempt began the activity. Settle the start,
-            // so that its other records end as `duplicate`.
+            // so that its other records are finished as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
             // Redis admitted another record of this start, and nothing says whether the start was sent. Settle the
-            // start as `unknown`, so that its other records end as `duplicate`.
+            // start as `unknown`, so that its other records are finished as `duplicate`.
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered, .settled:
@@ -123,7 +123,7 @@ extension Delivery {
         }
     }
 
-    /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
+    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
     /// activity's next command. Afterwards the caller must not use `activity`.
     mutating func supersedeAndEndCurrentCommand(
         of activity: ActivityIndex,
@@ -134,7 +134,7 @@ extension Delivery {
         endCurrentCommand(of: activity, now: now)
     }
 
-    /// Replaces the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
+    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
     /// change the activity's phase.
     mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement? = nil, now: Moment) {
         guard let newer = commandReplacingCurrent(of: activity) else {

@@ -102,9 +102,9 @@ extension Delivery {
     /// Continues the activity's current command after Redis has registered its token or has refused the call. The
     /// command has an alert, and Redis has a newer command of the activity that is not settled.
     ///
-    /// If Redis holds the newer command, the current command ends as `superseded`, and its record registers the token
-    /// again. The reply then brings the newer command, and `copyAlert` copies the older alert into its body. Otherwise
-    /// the current command waits until this lane reads the newer command (`awaitCarrierOrFinish`).
+    /// If Redis holds the newer command, the current command is finished as `superseded`, and its record registers the
+    /// token again. The reply then brings the newer command, and `copyAlert` copies the older alert into its body.
+    /// Otherwise the current command waits until this lane reads the newer command (`awaitCarrierOrFinish`).
     mutating func continueOvertakenCommand(_ record: RecordIndex, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {

@@ -107,14 +107,14 @@ extension Delivery {
         }
     }
 
-    /// Removes the next call and replaces its command, if a newer waiting command can replace it. Only calls that ask
-    /// for a token or an admission are removed. So after an outage, Redis is asked only about the newest commands.
+    /// Removes the next call, and supersedes its command, if a waiting command replaces this command. Only calls that
+    /// ask for a token or an admission are removed. So after an outage, Redis is asked only about the newest commands.
     /// - Returns: false if the call must be made.
-    mutating func removeCallIfSuperseded(_ ticket: StoreTicket, now: Moment) -> Bool {
+    mutating func removeCallIfReplaced(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
         let record = ticket.record
         let activity = records[record].activity
-        guard isCurrentCommandSuperseded(of: activity) else { return false }
+        guard isCurrentCommandReplaced(of: activity) else { return false }
         guard storeQueue.popFirst() == ticket else { preconditionFailure("another call waits") }
         awaitingStoreRecordCount -= 1
         acknowledge(record)
@@ -143,7 +143,7 @@ extension Delivery {
 
     /// Handles a call that would be refused again:
     /// - If the call asked for a token, an admission or a hold, the command fails with `reason`.
-    /// - If the call was `checkLifetime`, the command ends as `superseded`.
+    /// - If the call was `checkLifetime`, the command is finished as `superseded`.
     /// - Any other record continues, but Redis lacks what the call should have written: for example, an outcome, a
     ///   token or a longer spacing.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {

@@ -15,7 +15,7 @@ extension Delivery {
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
         guard var ticket = storeQueue.next(now: now), !holdBackStoreCallsIfNeeded(now: now) else { return nil }
-        while removeCallIfSuperseded(ticket, now: now) {
+        while removeCallIfReplaced(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
         }

@@ -15,9 +15,10 @@ import LiveActivity
 ///     riding, awaitingCarrier ─► dropped      the command's own partition is revoked
 ///
 /// What must hold:
-/// - A record has one rider at most, the one with the newest alert. If a newer alert replaces a rider's alert, the
-///   rider ends at once.
-/// - A rider is finished together with its carrier, as `superseded`.
+/// - A record has one rider at most, the one with the newest alert.
+/// - A rider is finished as `superseded`, at the latest when its carrier is finished or deferred. It is finished
+///   earlier if a newer alert replaces its alert, or if its alert must not ring any more. It goes back to the waiting
+///   list if its carrier is dropped, or expires in that list. It is dropped if its own partition is revoked.
 /// - A carried alert is written into the carrier's body only when the body is needed, usually when the carrier's turn
 ///   comes: most carriers are replaced earlier. With the alert, the carrier gets the alert's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
@@ -27,14 +28,14 @@ import LiveActivity
 /// - If a carrier expires as the current command, its alert is lost. A phone may have displayed the carrier's state, so
 ///   the rider's older state must not follow.
 extension Delivery {
-    /// Replaces the command `older`, which APNs has not accepted, by `newer`. Returns what became of the slot of
-    /// `older`. A caller that does not use `older` afterwards may ignore this.
+    /// Supersedes the command `older`, which APNs has not accepted and which `newer` replaces. Returns what became of
+    /// the slot of `older`. A caller that does not use `older` afterwards may ignore this.
     ///
     /// If `newer` may carry the alert of `older` (`mayCarryAlert`), the alert moves to `newer`, or is lost because it
     /// does not fit there (`hasRoom`). What becomes of `older`:
-    /// - If `older` itself brought the moved alert, it becomes the rider of `newer`, and ends later.
-    /// - Otherwise `older` ends now: it gets a result, or `newer` counts it. If its rider brought the moved alert, this
-    ///   rider becomes the rider of `newer`. A rider whose alert did not move ends with `older`.
+    /// - If `older` itself brought the moved alert, it becomes the rider of `newer`, and is finished later.
+    /// - Otherwise `older` is finished now: it gets a result, or `newer` counts it. If its rider brought the moved
+    ///   alert, this rider becomes the rider of `newer`. A rider whose alert did not move is finished with `older`.
     @discardableResult
     mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> SlotAfterMerge {
         let alertSource = records.alertSource(of: older)
@@ -52,7 +53,7 @@ extension Delivery {
         // 2. `newer` is dropped, because its partition is revoked.
         // 3. The next owner reads `older` again, and this has no effect.
         if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
-        return endSupersededCommand(older, by: newer)
+        return finishSupersededCommand(older, by: newer)
     }
 
     /// Makes `alertSource` the rider of `newer`. Until now `older` had this alert: `alertSource` is `older` itself, or
@@ -60,7 +61,7 @@ extension Delivery {
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
         records.unlinkRider(of: older)
-        endSupersededRider(of: newer, by: newer)
+        finishSupersededRider(of: newer, by: newer)
         records.setRider(of: newer, to: alertSource)
         activities[records[newer].activity].riderToPrefetch = alertSource
         countCarriedAlert()
@@ -79,7 +80,7 @@ extension Delivery {
         guard !records[newer].isStart else { return false }
         // An alert in the end of a lifetime belongs to the life that ends. The newer command may be of a later life.
         guard !records[alertSource].lifetime.isEnd else { return false }
-        // A command carries no alert of a newer command, even if it replaces the newer command (`isSuperseded`).
+        // A command carries no alert of a newer command, even if it replaces the newer command (`isReplaced`).
         guard records.isNewer(newer, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
         guard !records[alertSource].isExpired(now: now) else { return false }
@@ -147,7 +148,7 @@ extension Delivery {
                 if !records[head].isBodyComplete { finishRider(of: head) }
                 return
             }
-            countCoalescedCommand(of: head)
+            countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
             // The older state gets a result of its own. It is not counted by the current command, because that
             // command's partition may be revoked, and the next owner may have committed its offset.
@@ -173,7 +174,7 @@ extension Delivery {
                 return
             }
             records.write(alert, of: version, intoBodyOf: record)
-            slot.pointee.updateDigest()
+            slot.pointee.setDigestFromBody()
             slot.pointee.priority = max(slot.pointee.priority, Self.priority(of: command, hasAlert: true))
             countCarriedAlert()
         } catch {
@@ -189,23 +190,23 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Ends the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought. The
-    /// rider gets a result, or only `newer` counts it (`endSupersededCommand`).
-    mutating func endSupersededRider(of carrier: RecordIndex, by newer: RecordIndex) {
+    /// Finishes the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought.
+    /// The rider gets a result, or only `newer` counts it (`finishSupersededCommand`).
+    mutating func finishSupersededRider(of carrier: RecordIndex, by newer: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = endSupersededCommand(rider, by: newer)
+        _ = finishSupersededCommand(rider, by: newer)
     }
 
     /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
-    /// Unlike `endSupersededRider`, this gives the rider a result of its own in any case.
+    /// Unlike `finishSupersededRider`, this gives the rider a result of its own in any case.
     mutating func finishRider(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }
 
     /// Puts the rider of a carrier back into the waiting list, because the carrier was dropped or has expired. If a
-    /// waiting command replaces the rider there, the rider ends, or rides on that command. A rider whose own partition
-    /// is revoked is dropped.
+    /// waiting command replaces the rider there, that command supersedes it. A rider whose own partition is revoked is
+    /// dropped.
     mutating func requeueRider(of carrier: RecordIndex, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isPartitionRevoked(rider) { return drop(rider, now: now) }
@@ -218,7 +219,8 @@ extension Delivery {
     // MARK: - Riders that wait for their carrier
 
     /// Called when Redis has a newer command than the current one, and has not settled the newer one. If the current
-    /// command has an alert, it waits for a carrier. A start, or a command without an alert, ends as `superseded`.
+    /// command has an alert, it waits for a carrier. A start, or a command without an alert, is finished as
+    /// `superseded`.
     ///
     /// Usually another worker admitted the newer command, and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
@@ -232,11 +234,11 @@ extension Delivery {
             return endCurrentCommand(of: activity, now: now)
         }
         if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
-        let waitingRider = activities[activity].riderAwaitingCarrier.record
-        if waitingRider != .null, !records.isNewer(record, than: waitingRider) {
-            finish(record, records.areSameVersion(record, waitingRider) ? .duplicate : .superseded)
+        let awaitingRider = activities[activity].riderAwaitingCarrier.record
+        if awaitingRider != .null, !records.isNewer(record, than: awaitingRider) {
+            finish(record, records.areSameVersion(record, awaitingRider) ? .duplicate : .superseded)
         } else {
-            if waitingRider != .null { finish(waitingRider, .superseded) }
+            if awaitingRider != .null { finish(awaitingRider, .superseded) }
             records.enter(.awaitingCarrier, record)
             activities[activity].riderAwaitingCarrier = RiderAwaitingCarrier(
                 record: record,

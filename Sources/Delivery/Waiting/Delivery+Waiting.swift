@@ -1,6 +1,11 @@
 import LiveActivity
 
-/// Queues commands until their activity's turn, and replaces older commands by newer ones.
+/// Queues commands until their activity's turn, and replaces older commands by newer ones. Three words for this:
+/// - *Merge*: find the place of a command in its activity's waiting list. There it may replace waiting commands, or a
+///   waiting command replaces it.
+/// - *Replace*: keep only one of two commands, usually the newer one.
+/// - *Supersede*: finish the replaced command as `superseded`, or make it the rider of the other one (R14). But if both
+///   are records of the same command, the replaced one is finished as `duplicate`.
 ///
 /// The waiting list of an activity has the order of versions. A command joins it by these rules:
 /// - An update replaces older updates.
@@ -12,7 +17,7 @@ import LiveActivity
 /// An end that the producer sent does not replace newer commands, because only Redis knows whether they belong to a new
 /// life (R13). So merging only saves calls. Redis decides about each command at its admission.
 extension Delivery {
-    /// What becomes of the slot of a command that is merged or superseded.
+    /// What became of the slot of a command that was merged or superseded.
     enum SlotAfterMerge {
         case inUse
         /// The slot was freed at once, because the command gets no result: the newer command counts it.
@@ -70,7 +75,7 @@ extension Delivery {
         } else if records.isNewer(tail, than: record) {
             return mergeOlder(record, of: activity, now: now)
         } else if records.mayReplace(tail, by: record) {
-            countCoalescedCommand(of: record)
+            countReplacedCommand(of: tail)
             records.passToken(from: tail, to: record)
             activities[activity].waitingList.replaceLast(by: record, in: &records)
             supersede(tail, by: record, now: now)
@@ -81,8 +86,8 @@ extension Delivery {
         return .inUse
     }
 
-    /// Merges two records of the same command: one stays, the other ends as a duplicate. Usually the waiting record
-    /// stays. The new record stays in two cases:
+    /// Merges a second record of a waiting command: one of the two is kept, and the other is finished as a duplicate.
+    /// Usually the waiting record is kept. The new record is kept in two cases:
     /// - The command is a start, and the new record was deferred more often: Redis knows only that record's claim.
     /// - The command is an update or end, and only the new record has an alert, for example the alert of an older
     ///   command that a deferred record carries.
@@ -105,11 +110,11 @@ extension Delivery {
     /// Merges a command that is older than the last waiting one. Returns what became of the slot of `record`.
     ///
     /// Let `next` be the waiting command before which `record` belongs (`firstWaitingCommand`):
-    /// - An update is superseded by `next`.
+    /// - An update is replaced by `next`.
     /// - A start is put before an update, because without the start there is nothing to update. A start may come late
-    ///   because Redis held it. If `next` is a start or an end, it supersedes the start.
+    ///   because Redis held it. If `next` is a start or an end, it replaces the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
-    ///   `next` is an end, it supersedes the older end.
+    ///   `next` is an end, it replaces the older end.
     private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> SlotAfterMerge {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
@@ -129,7 +134,7 @@ extension Delivery {
             case .end: records[next].event == .end
             }
         guard !isReplaced else {
-            countCoalescedCommand(of: record)
+            countReplacedCommand(of: record)
             records.passToken(from: record, to: next)
             return supersede(record, by: next, now: now)
         }
@@ -145,7 +150,7 @@ extension Delivery {
         while let candidate = nextCandidate {
             nextCandidate = activities[activity].waitingList.successor(of: candidate, in: records)
             guard records[candidate].lifetime.isRestart else { continue }
-            countCoalescedCommand(of: candidate)
+            countReplacedCommand(of: candidate)
             activities[activity].waitingList.remove(candidate, in: &records)
             supersede(candidate, by: end, now: now)
         }
@@ -189,7 +194,7 @@ extension Delivery {
 
     /// Replaces waiting commands before `next` by a newer command; if `next` is nil, any waiting commands.
     /// - An end begins with the oldest command, and replaces all.
-    /// - Any other command begins with the newest, and stops at the first that it does not replace (`isSuperseded`).
+    /// - Any other command begins with the newest, and stops at the first that it does not replace (`isReplaced`).
     ///   For example, an update stops at a start.
     private mutating func replaceOlder(
         than record: RecordIndex,
@@ -200,9 +205,9 @@ extension Delivery {
         let isEnd = records[record].event == .end
         while let older = isEnd
             ? activities[activity].waitingList.head : lastWaitingCommand(before: next, of: activity),
-            older != next, records.isSuperseded(older, by: record)
+            older != next, records.isReplaced(older, by: record)
         {
-            countCoalescedCommand(of: older)
+            countReplacedCommand(of: older)
             activities[activity].waitingList.remove(older, in: &records)
             records.passToken(from: older, to: record)
             supersede(older, by: record, now: now)
@@ -216,11 +221,11 @@ extension Delivery {
     }
 
     /// Puts a rider back into the waiting list, after `requeueRider` has unlinked it from its carrier. The rider then
-    /// waits for its own turn, unless the next waiting command supersedes it.
+    /// waits for its own turn, unless the next waiting command replaces it.
     mutating func requeueUnlinkedRider(_ rider: RecordIndex, now: Moment) {
         let activity = records[rider].activity
         let next = firstWaitingCommand(notBefore: rider, of: activity)
-        if let next, records.isSuperseded(rider, by: next) {
+        if let next, records.isReplaced(rider, by: next) {
             supersede(rider, by: next, now: now)
         } else {
             insertReplacingOlder(rider, before: next, of: activity, now: now)
@@ -233,7 +238,7 @@ extension Delivery {
     /// that the next owner reads it again after a crash. The kept record may not be enough: if it is a registration
     /// too, Redis may call it stale, and then may not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
-        countCoalescedCommand(of: record)
+        countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
         if records[record].source.topic == .registrations { records[record].ending.isLeftOutOfMetadata = true }
         finish(record, .duplicate)
@@ -248,14 +253,14 @@ extension Delivery {
         guard current != .null else { return nil }
         var nextCandidate = slot.pointee.waitingList.head
         while let candidate = nextCandidate {
-            if records.isSuperseded(current, by: candidate) { return candidate }
+            if records.isReplaced(current, by: candidate) { return candidate }
             if records[candidate].isStart, records.isNewer(candidate, than: current) { return nil }
             nextCandidate = slot.pointee.waitingList.successor(of: candidate, in: records)
         }
         return nil
     }
 
-    func isCurrentCommandSuperseded(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
+    func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
     /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
     /// `endCurrentCommand`.
@@ -264,8 +269,8 @@ extension Delivery {
     /// (`insertReplacingOlder`). The end of a lifetime waits behind all others.
     mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let current = activities[activity].currentCommand
-        if isCurrentCommandSuperseded(of: activity) {
-            countCoalescedCommand(of: current)
+        if isCurrentCommandReplaced(of: activity) {
+            countReplacedCommand(of: current)
             return supersedeCurrentCommand(of: activity, now: now)
         }
         guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
@@ -288,7 +293,7 @@ extension Delivery {
             guard !activities[activity].isNextCommandDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
-            guard isCurrentCommandSuperseded(of: activity) else { return }
+            guard isCurrentCommandReplaced(of: activity) else { return }
             replaceCommandAwaitingRetry(of: activity, now: now)
         case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registeringToken,
             .holding, .ready, .inFlight, .retiringToken, .recordingThrottle:

@@ -32,7 +32,7 @@ extension Records {
     /// - Any start or end replaces the end of a lifetime.
     /// - Any end that the producer sent replaces a start after a lifetime.
     @inline(__always)
-    func isSuperseded(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
+    func isReplaced(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
         guard older != .null, newer != .null else { return false }
         if address(of: older).pointee.lifetime.isEnd, address(of: newer).pointee.event != .update { return true }
         if address(of: older).pointee.lifetime.isRestart, address(of: newer).pointee.isEndFromProducer { return true }

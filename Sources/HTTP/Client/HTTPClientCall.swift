@@ -132,7 +132,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             connectToNextAddress(after: (.connectFailed, "no server responds at \(server): \(reason)"))
         case .connectTimeout: connectToNextAddress(after: (.timedOut, reason))
         case .certificate: connectToNextAddress(after: (.certificateRefused, "its certificate: \(reason)"))
-        case nil where bodyReader?.endsWithConnection == true: endWithResponse()
+        case nil where bodyReader?.endsWhenConnectionCloses == true: endWithResponse()
         case nil: fail(.connectionLost, "the connection ended before the end of the response")
         default: fail(.connectionLost, reason)
         }

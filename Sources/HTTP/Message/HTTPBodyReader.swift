@@ -52,7 +52,7 @@ struct HTTPBodyReader {
     }
 
     var isComplete: Bool { phase == .complete }
-    var endsWithConnection: Bool { phase == .untilEnd }
+    var endsWhenConnectionCloses: Bool { phase == .untilEnd }
 
     /// Takes the next bytes of the body.
     ///

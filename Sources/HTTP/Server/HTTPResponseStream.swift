@@ -19,13 +19,13 @@ package final class HTTPResponseStream: Sendable {
         var isFinished = false
         var hasEnded = false
         /// Whether a message in the inbox already asks the server's thread to take the bytes.
-        var isOutputAnnounced = false
+        var isTakingRequested = false
         var onEnd: (@Sendable () -> Void)?
 
         /// - Returns: whether the caller must post `streamHasOutput` to the inbox.
-        mutating func announceOutput() -> Bool {
-            guard !isOutputAnnounced, !hasEnded else { return false }
-            isOutputAnnounced = true
+        mutating func requestTaking() -> Bool {
+            guard !isTakingRequested, !hasEnded else { return false }
+            isTakingRequested = true
             return true
         }
     }
@@ -61,7 +61,7 @@ package final class HTTPResponseStream: Sendable {
                 return (.skipped, false)
             }
             state.waitingBytes += bytes
-            return (.taken, state.announceOutput())
+            return (.taken, state.requestTaking())
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
         return appended
@@ -71,7 +71,7 @@ package final class HTTPResponseStream: Sendable {
     package func finish() {
         let mustPost = state.withLock { state in
             state.isFinished = true
-            return state.announceOutput()
+            return state.requestTaking()
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
@@ -91,7 +91,7 @@ package final class HTTPResponseStream: Sendable {
     /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
     func takeWaitingBytes() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
-            state.isOutputAnnounced = false
+            state.isTakingRequested = false
             defer { state.waitingBytes = [] }
             return (state.waitingBytes, state.isFinished)
         }

@@ -6,9 +6,8 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     /// One timer checks the deadlines of all connections, so a connection may exceed its deadline by this time.
     private static let deadlineCheckIntervalMilliseconds: Int64 = 200
 
-    private enum TimerTag {
-        static let deadlineCheck: UInt64 = 0
-        static let stop: UInt64 = 1
+    private enum TimerTag: UInt64 {
+        case deadlineCheck, stop
     }
 
     let loop: EventLoop
@@ -30,11 +29,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         self.inbox = inbox
         listener = try Listener(loop: loop, socket: socket, handler: self)
         try loop.add(descriptor: inbox.wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(
-            afterMilliseconds: Self.deadlineCheckIntervalMilliseconds,
-            handler: self,
-            tag: TimerTag.deadlineCheck
-        )
+        scheduleDeadlineCheck()
     }
 
     var limits: HTTPServerLimits { inbox.limits }
@@ -71,15 +66,23 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     }
 
     func timerFired(tag: UInt64) {
-        guard tag == TimerTag.deadlineCheck else {
+        switch TimerTag(rawValue: tag) {
+        case .deadlineCheck:
+            for connection in connections.values { connection.enforceDeadline() }
+            scheduleDeadlineCheck()
+        case .stop:
             for connection in connections.values { connection.close() }
-            return loop.stop()
+            loop.stop()
+        case nil:
+            preconditionFailure("a timer that no server sets")
         }
-        for connection in connections.values { connection.enforceDeadline() }
+    }
+
+    private func scheduleDeadlineCheck() {
         _ = loop.schedule(
             afterMilliseconds: Self.deadlineCheckIntervalMilliseconds,
             handler: self,
-            tag: TimerTag.deadlineCheck
+            tag: TimerTag.deadlineCheck.rawValue
         )
     }
 
@@ -105,7 +108,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         _ = loop.schedule(
             afterMilliseconds: HTTPServerLimits.stopTimeoutMilliseconds,
             handler: self,
-            tag: TimerTag.stop
+            tag: TimerTag.stop.rawValue
         )
         for connection in connections.values { connection.stop() }
     }

@@ -1,7 +1,7 @@
 /// How pushes reach the activity that a start begins: by `input-push-token` or `input-push-channel` in
 /// Apple's dictionary.
 public enum StartedActivityAddress: Sendable, BitwiseCopyable {
-    /// The system gives the activity an update token, which its app registers.
+    /// iOS gives the activity an update token, which its app registers.
     case token
     /// The activity begins on a broadcast channel and gets no token.
     case channel(ChannelIdentifier)

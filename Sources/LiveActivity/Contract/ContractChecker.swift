@@ -273,7 +273,7 @@ struct ContractChecker {
             do throws(ContractMismatch) {
                 end = try self.checkValue(elementNodeIndex, valuePosition)
             } catch {
-                guard hasMember(key, in: start, before: position) else { throw error }
+                guard hasMember(key, ofObjectAt: start, before: position) else { throw error }
                 end = try skipValue(valuePosition, nodeIndex)
             }
             nextPosition = try nextMemberPosition(end, closing: UInt8(ascii: "}"), nodeIndex)
@@ -283,7 +283,7 @@ struct ContractChecker {
 
     /// Whether an object has a key before a position. `JSONDecoder` ignores the second value of a repeated
     /// key, so this value need not fit.
-    private func hasMember(_ key: JSONStringRange, in start: Int, before end: Int) -> Bool {
+    private func hasMember(_ key: JSONStringRange, ofObjectAt start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
             guard let earlierKey = try? text.readString(position, .contentState),
@@ -337,8 +337,8 @@ struct ContractChecker {
             // Foundation percent-encodes what a URL may not contain. So every text counts as a URL, except an empty
             // one.
             case .url: !string.isEmpty
-            case .uuid: FormattedText.isUUID(UnescapedBytes(bytes))
-            default: FormattedText.isBase64(UnescapedBytes(bytes))
+            case .uuid: FoundationText.isUUID(UnescapedBytes(bytes))
+            default: FoundationText.isBase64(UnescapedBytes(bytes))
             }
         guard isValid else { throw mismatch(.wrongForm, nodeIndex, position) }
         return string.nextPosition

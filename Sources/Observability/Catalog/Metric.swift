@@ -8,7 +8,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case deadLetters
     case invalidations
     case commandsDeferred
-    case commandsCoalesced
+    case commandsReplaced
     case commandsUndecodable
     case bodiesWithDroppedFields
 

@@ -67,7 +67,7 @@ package enum MetricCatalog {
                 + "commands block no others."
         ),
         .counter(
-            .commandsCoalesced,
+            .commandsReplaced,
             "causeway_coalesced_total",
             "commands",
             [.configuredApp],

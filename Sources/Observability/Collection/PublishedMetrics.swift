@@ -86,18 +86,18 @@ public final class PublishedMetrics: Sendable {
         lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Announces that the thread may run no iteration until this time: it makes a blocking call, such as closing a
+    /// Notes that the thread may run no iteration until this time: it makes a blocking call, such as closing a
     /// client, or its loop has ended.
-    public func announceBlocking(untilMilliseconds: Int64) {
+    public func noteBlocking(untilMilliseconds: Int64) {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before its first iteration. The announced end of a
+    /// Returns the time since the thread's last iteration; nil before its first iteration. The noted end of a
     /// blocking call counts as an iteration. Before that end, the result is 0.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
-        let lastMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
-        guard lastMilliseconds >= 0 else { return nil }
-        return max(0, nowMilliseconds - max(lastMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
+        let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
+        guard lastAtMilliseconds >= 0 else { return nil }
+        return max(0, nowMilliseconds - max(lastAtMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }
 
     /// Copies the numbers element by element. A shared array would make the publishing thread copy the array

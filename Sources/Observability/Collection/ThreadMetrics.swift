@@ -11,7 +11,7 @@ public struct ThreadMetrics: ~Copyable {
     /// The bounds of all histograms in one array. `firstBoundIndices` says where the bounds of each metric begin.
     private let bounds: UnsafeMutableBufferPointer<Int64>
     private let firstBoundIndices: UnsafeMutableBufferPointer<Int32>
-    private var nextPublicationMilliseconds = Int64.min
+    private var nextPublicationAtMilliseconds = Int64.min
     private var busyShare = BusyShare()
 
     /// - Parameter published: the object of ``MetricRegistry`` to which the numbers are copied. Only one thread may
@@ -144,7 +144,7 @@ public struct ThreadMetrics: ~Copyable {
     // MARK: - Publishing the metrics
 
     /// Whether it is time to update the gauges and to publish.
-    public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationMilliseconds }
+    public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationAtMilliseconds }
 
     /// Records how long the thread has worked.
     ///
@@ -172,7 +172,7 @@ public struct ThreadMetrics: ~Copyable {
             partitions: partitions,
             nowMilliseconds: nowMilliseconds
         )
-        if isPublished { nextPublicationMilliseconds = nowMilliseconds + Self.publicationIntervalMilliseconds }
+        if isPublished { nextPublicationAtMilliseconds = nowMilliseconds + Self.publicationIntervalMilliseconds }
     }
 }
 

@@ -50,7 +50,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             wallMilliseconds: loop.wallMilliseconds,
             ["status": "\(status)"]
         )
-        if !isWritten { metricRegistry.events.countLineSuppressedByOtherLog(.httpFailed) }
+        if !isWritten { metricRegistry.events.countLineSuppressedOutsideLoggingThreads(.httpFailed) }
         return .statusOnly(status)
     }
 

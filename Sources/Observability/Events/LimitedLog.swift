@@ -54,7 +54,7 @@ package struct LimitedLog: ~Copyable, Sendable {
             periodCounts[index].writtenCount = 0
             periodCounts[index].comparedCount = 0
         }
-        let endedFailures = kind.endedFailures
+        let endedFailures = kind.failuresThatItEnds
         let isBelowLimits =
             periodCounts[index].writtenCount < Self.linesPerPeriodMax
             && periodCounts[index].comparedCount < Self.comparisonsPerPeriodMax

@@ -72,7 +72,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case sharedTokenNotSigned
     case lifetimesAway
     case lifetimesBack
-    case lifetimeForgotten
+    case lifetimeNotEnded
     case lifetimeStateLost
     case lifetimeFormatUnknown
     case lifetimesUnknownApp
@@ -87,7 +87,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     /// The failures that this kind reports as ended. The first line of this kind after such a failure is written even
     /// if the kind has already reached its limit of lines (``LimitedLog/linesPerPeriodMax``).
-    var endedFailures: [LogKind] {
+    var failuresThatItEnds: [LogKind] {
         switch self {
         case .kafkaBack: [.kafkaAway]
         case .redisReady: [.redisLost]

@@ -61,7 +61,7 @@ package enum LogKindCatalog {
             "Redis and Kafka respond again."
         ),
         define(
-            .lifetimeForgotten,
+            .lifetimeNotEnded,
             "lifetime-forgotten",
             .error,
             "an activity whose lifetime is over is not ended or started again",

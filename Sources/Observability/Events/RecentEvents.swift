@@ -11,7 +11,7 @@ package final class RecentEvents: Sendable {
         var lastLineAtWallMilliseconds: Int64 = 0
         /// The number of lines that were suppressed outside the lanes and the Kafka thread. (The lanes and the Kafka
         /// thread count their suppressed lines in ``ThreadMetrics``.)
-        var otherLogsSuppressedCount: UInt64 = 0
+        var suppressedOutsideLoggingThreadsCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
@@ -52,12 +52,14 @@ package final class RecentEvents: Sendable {
 
     /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
     /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
-    func countLineSuppressedByOtherLog(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].otherLogsSuppressedCount &+= 1 }
+    func countLineSuppressedOutsideLoggingThreads(_ kind: LogKind) {
+        events.withLock { $0[Int(kind.rawValue)].suppressedOutsideLoggingThreadsCount &+= 1 }
     }
 
-    /// ``KindSummary/otherLogsSuppressedCount`` of each kind, in the order of ``LogKind``'s raw values.
-    var otherLogsSuppressedCounts: [UInt64] { events.withLock { $0.map(\.otherLogsSuppressedCount) } }
+    /// ``KindSummary/suppressedOutsideLoggingThreadsCount`` of each kind, in the order of ``LogKind``'s raw values.
+    var suppressedOutsideLoggingThreadsCounts: [UInt64] {
+        events.withLock { $0.map(\.suppressedOutsideLoggingThreadsCount) }
+    }
 
     /// The kinds that were logged, the latest first.
     var loggedEvents: [KindSummary] {

@@ -5,14 +5,14 @@ extension Diagnosis {
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
-                let oldest = window.currentTotals[.audienceOldestRoundAge, index]
-                guard oldest > Self.unsettledAgeMillisecondsMax else { return nil }
+                let oldestRoundAgeMilliseconds = window.currentTotals[.audienceOldestRoundAge, index]
+                guard oldestRoundAgeMilliseconds > Self.unsettledAgeMillisecondsMax else { return nil }
                 let memberCount = window.count(.audienceMembers, index) ?? 0
                 return Finding(
                     severity: .attention,
                     alert: "CausewayRoundsSlow",
                     observation:
-                        "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldest * 1_000)) for its newest state.",
+                        "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)) for its newest state.",
                     meaning: memberCount > 0
                         ? "\(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer commands come before all have had theirs."
                         : "No member had its turn in the last minute: the rounds do not advance.",

@@ -8,11 +8,17 @@ extension Diagnosis {
 
     /// Returns findings about channels that cannot be created, now or soon.
     var channelFindings: [Finding] {
-        labels.pools.enumerated().flatMap { index, pool in limitFindings(index, pool) + refusalFindings(index, pool) }
+        labels.pools.enumerated()
+            .flatMap { index, pool in
+                limitFindings(poolIndex: index, pool) + refusalFindings(poolIndex: index, pool)
+            }
     }
 
-    private func limitFindings(_ index: Int, _ pool: LabelValues.Pool) -> [Finding] {
-        let channelCount = max(window.currentTotals[.channels, index], window.currentTotals[.channelsListed, index])
+    private func limitFindings(poolIndex: Int, _ pool: LabelValues.Pool) -> [Finding] {
+        let channelCount = max(
+            window.currentTotals[.channels, poolIndex],
+            window.currentTotals[.channelsListed, poolIndex]
+        )
         guard channelCount > Self.channelsBeforeWarningMax else { return [] }
         return [
             Finding(
@@ -28,8 +34,8 @@ extension Diagnosis {
         ]
     }
 
-    private func refusalFindings(_ index: Int, _ pool: LabelValues.Pool) -> [Finding] {
-        guard let refusedCount = window.count(.channelRefusals, index), refusedCount > 0 else { return [] }
+    private func refusalFindings(poolIndex: Int, _ pool: LabelValues.Pool) -> [Finding] {
+        guard let refusedCount = window.count(.channelRefusals, poolIndex), refusedCount > 0 else { return [] }
         return [
             Finding(
                 severity: .attention,

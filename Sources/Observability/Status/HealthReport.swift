@@ -22,7 +22,7 @@ struct HealthReport: Sendable {
 
 extension HealthReport {
     /// `/livez` fails if a thread has completed no iteration for this time. Calls that may block the thread for long do
-    /// not count, because the thread announces them (``PublishedMetrics/announceBlocking(untilMilliseconds:)``).
+    /// not count, because the thread notes them (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
     static let iterationAgeMillisecondsMax: Int64 = 15_000
     /// `/livez` fails if a thread has not completed its first iteration this long after the endpoint started.
     static let firstIterationMillisecondsMax: Int64 = 30_000

@@ -91,7 +91,7 @@ struct StatusBuilder {
 
     private var flowTable: StatusTable {
         let lines: [(String, Metric)] = [
-            ("records received", .recordsReceived), ("merged into a newer state", .commandsCoalesced),
+            ("records received", .recordsReceived), ("merged into a newer state", .commandsReplaced),
             ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),
             ("at priority 10", .budgetDraws), ("asked for 10, sent at 5", .budgetDemotions),
             ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),

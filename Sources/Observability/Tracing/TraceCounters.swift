@@ -17,13 +17,13 @@ enum TraceDropReason: UInt8, CaseIterable, Sendable {
 /// Counts exported and dropped traces, and failed requests. The lanes' rings and the exporter write the counts, and the
 /// metrics read them.
 package final class TraceCounters: Sendable {
-    private struct Counts {
+    private struct LockedCounts {
         var exportedCount: UInt64 = 0
         var failureCounts = [UInt64](repeating: 0, count: TracePostFailure.allCases.count)
         var dropCounts = [UInt64](repeating: 0, count: TraceDropReason.allCases.count)
     }
 
-    private let counts = Mutex(Counts())
+    private let counts = Mutex(LockedCounts())
     /// The traces that full rings dropped. Not under the lock of the other counts, because a lane must never
     /// wait.
     private let fullRingDropCount = Atomic<UInt64>(0)

@@ -237,14 +237,14 @@ final class Cluster {
     private func startHashSlotMapLookup() {
         isLookupRequested = false
         lookupStartedAtMilliseconds = loop.nowMilliseconds
-        lookup.find(candidates: findLookupCandidates()) { [weak self] result in
+        lookup.find(asking: findServersToAsk()) { [weak self] result in
             self?.handleLookupResult(result)
         }
     }
 
     /// Returns the servers to ask for the hash slots: first the servers that are ready, then all others. Each
     /// group is shuffled to spread the load.
-    private func findLookupCandidates() -> [RedisURL.Location] {
+    private func findServersToAsk() -> [RedisURL.Location] {
         let knownLocations = nodes.compactMap { $0?.location }
         let readyLocations = nodes.indices.filter { connections[$0]?.isReady ?? false }
             .compactMap { nodes[$0]?.location }
@@ -339,7 +339,8 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         switch ClusterTimer(rawValue: tag) {
         case .lookup:
             lookupTimer = .none
-            // If all servers have become ready since the look-up was scheduled, it is not needed any more.
+            // Look up only if it is still needed: it was requested, there is no map, or a hash slot has no ready
+            // server. The servers may have become ready since it was scheduled.
             if isLookupRequested || !hasHashSlotMap || !areAllHashSlotsServed { startHashSlotMapLookup() }
         case .retirement:
             retirementTimer = .none

@@ -63,7 +63,7 @@ final class HashSlotMapLookup {
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
-    private var candidates: ArraySlice<RedisURL.Location> = []
+    private var serversToAsk: ArraySlice<RedisURL.Location> = []
     private var failures = LookupFailures()
     private var connection: CommandConnection?
     private var completion: Completion?
@@ -76,11 +76,11 @@ final class HashSlotMapLookup {
     var isRunning: Bool { completion != nil }
 
     /// - Parameters:
-    ///   - candidates: the servers to ask, the most likely to reply first. Not empty.
+    ///   - serversToAsk: the most likely one to reply first. Not empty.
     ///   - completion: the loop calls it once, unless the look-up is cancelled.
-    func find(candidates: [RedisURL.Location], _ completion: @escaping Completion) {
+    func find(asking serversToAsk: [RedisURL.Location], _ completion: @escaping Completion) {
         precondition(!isRunning, "one look-up at a time")
-        self.candidates = candidates.prefix(Self.attemptsMax)
+        self.serversToAsk = serversToAsk.prefix(Self.attemptsMax)
         self.completion = completion
         failures = LookupFailures()
         askNextServer()
@@ -98,33 +98,33 @@ final class HashSlotMapLookup {
     }
 
     private func askNextServer() {
-        guard let candidate = candidates.popFirst() else { return finish(.failure(failures.summary)) }
+        guard let server = serversToAsk.popFirst() else { return finish(.failure(failures.summary)) }
         let connection = CommandConnection(
             loop: loop,
-            url: configuration.url.withLocation(candidate),
+            url: configuration.url.withLocation(server),
             configuration: configuration
         )
         self.connection = connection
         connection.send(["CLUSTER", "SLOTS"]) { [weak self] reply in
             guard let self, completion != nil else { return }
             connection.close()
-            handleReply(reply, from: candidate)
+            handleReply(reply, from: server)
         }
     }
 
-    private func handleReply(_ reply: Result<RedisValue, RedisError>, from candidate: RedisURL.Location) {
+    private func handleReply(_ reply: Result<RedisValue, RedisError>, from server: RedisURL.Location) {
         switch reply {
         case .success(.error(let text)):
-            askNextServer(after: RedisError(reply: text, from: candidate))
+            askNextServer(after: RedisError(reply: text, from: server))
         case .success(let value):
-            guard let map = HashSlotMap(slots: value, from: candidate) else {
+            guard let map = HashSlotMap(slots: value, from: server) else {
                 return askNextServer(
-                    after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS")
+                    after: RedisError(.protocolViolation, "\(server): invalid reply to CLUSTER SLOTS")
                 )
             }
             // A server that has just joined the cluster, or was removed from it, knows no hash slots.
             guard !map.primaries.isEmpty else {
-                return askNextServer(after: RedisError(.clusterDown, "\(candidate): the server knows no cluster slots"))
+                return askNextServer(after: RedisError(.clusterDown, "\(server): the server knows no cluster slots"))
             }
             finish(.success(map))
         case .failure(let error):

@@ -62,8 +62,8 @@ final class PrimaryConnections {
 
     // MARK: - Finding the primaries
 
-    /// Returns each primary with those of the `hashSlots` that it serves. Without a cluster, the only primary serves all
-    /// of them.
+    /// Returns each primary with those of the `hashSlots` that it serves. Without a cluster, the only primary serves
+    /// all of them.
     func findPrimaries(having hashSlots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, hashSlots: [Int])]
     {
         guard case .cluster = configuration.topology else { return try findPrimaries().map { ($0, hashSlots) } }
@@ -113,7 +113,7 @@ final class PrimaryConnections {
         let otherLocations = configuration.url.locations.filter { !lastPrimaries.contains($0) }
         let map = try runLookup {
             lookup.find(
-                candidates: lastPrimaries.shuffled().prefix(HashSlotMapLookup.attemptsMax / 2) + otherLocations,
+                asking: lastPrimaries.shuffled().prefix(HashSlotMapLookup.attemptsMax / 2) + otherLocations,
                 $0
             )
         }

@@ -5,20 +5,21 @@ import LiveActivity
 struct TimestampUpdater {
     private static let microsecondsPerSecond: Int64 = 1_000_000
 
-    private var lastTimestampMicroseconds: Int64 = 0
+    /// The time that the last command got, UNIX microseconds.
+    private var lastCommandAtMicroseconds: Int64 = 0
 
     /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command without a
     /// `sequence` gets the microseconds within the second as `sequence`, so each command is newer than the one before.
     /// A record that is not a valid command, or whose timestamp does not have ten digits, is returned unchanged.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
         guard let (recordWithTimestamp, command) = Self.addTimestampIfMissing(to: record) else { return record }
-        let microseconds = max(unixMicroseconds, lastTimestampMicroseconds + 1)
+        let microseconds = max(unixMicroseconds, lastCommandAtMicroseconds + 1)
         let timestampRange = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
         // Overwrite the digits only if their number stays the same. Timestamps have ten digits until the year
         // 2286.
         guard digits.count == Int(timestampRange.count) else { return record }
-        lastTimestampMicroseconds = microseconds
+        lastCommandAtMicroseconds = microseconds
         var updatedRecord = recordWithTimestamp
         updatedRecord.replaceSubrange(Int(timestampRange.offset)..<timestampRange.end, with: digits)
         guard command.version.sequence == 0, let brace = updatedRecord.firstIndex(of: UInt8(ascii: "{")) else {

@@ -39,18 +39,18 @@ final class BlockingCalls<Call, Reply> {
         waitingIndices = Array(calls.indices.reversed())
         (inFlightCallCount, refusal) = (0, nil)
         loop.refreshClock()
-        var lastProgressMilliseconds = loop.nowMilliseconds
+        var lastProgressAtMilliseconds = loop.nowMilliseconds
         while inFlightCallCount > 0 || !waitingIndices.isEmpty {
             let outstandingCountBefore = inFlightCallCount + waitingIndices.count
             try issueWaitingCalls(calls, issue)
             loop.runIteration(waitMilliseconds: BlockingStore.iterationWaitMillisecondsMax)
             if let refusal { throw refusal }
             if inFlightCallCount + waitingIndices.count < outstandingCountBefore {
-                lastProgressMilliseconds = loop.nowMilliseconds
+                lastProgressAtMilliseconds = loop.nowMilliseconds
             }
             let silenceMillisecondsMax =
                 isCancelled() ? BlockingStore.cancelledSilenceMillisecondsMax : BlockingStore.silenceMillisecondsMax
-            if loop.nowMilliseconds - lastProgressMilliseconds > silenceMillisecondsMax { throw lastFailure }
+            if loop.nowMilliseconds - lastProgressAtMilliseconds > silenceMillisecondsMax { throw lastFailure }
         }
         return replies.compactMap(\.self)
     }

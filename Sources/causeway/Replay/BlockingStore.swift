@@ -100,7 +100,7 @@ extension BlockingStore: ActivityStoreHandler {
     }
     func redisReady() {}
     func redisLost(_ reason: RedisError) { activityCalls.handleConnectionLoss(reason) }
-    func redisWarns(_ warning: RedisWarning) {}
+    func redisWarned(_ warning: RedisWarning) {}
 }
 
 extension BlockingStore: AudienceStoreHandler {

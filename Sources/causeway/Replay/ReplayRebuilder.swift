@@ -32,7 +32,7 @@ struct ReplayRebuilder {
     /// When the newest token of each activity was registered, by the activity's key in Redis; nil for an activity that
     /// has no token. Only for activities with a command among the replayed records. Empty with `--execute`, because
     /// Redis then knows the tokens.
-    private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
+    private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
     ///   - callsPerSecond: the maximum number of calls a second; nil: as fast as Redis takes them.
@@ -54,7 +54,7 @@ struct ReplayRebuilder {
     /// Chooses the activities whose registrations are remembered from now on. Without a store, the verdict on an
     /// activity's command also depends on whether a registration gave the activity a token.
     mutating func rememberRegistrations(_ activities: some Collection<[UInt8]>) {
-        registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
+        tokenRegisteredAtMillisecondsByActivity = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
     // MARK: - Rebuilding from registrations
@@ -241,12 +241,15 @@ struct ReplayRebuilder {
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
         let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
-        guard let knownMilliseconds = registrationTimesMilliseconds[activity] else { return }
+        guard let knownMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] else { return }
         switch call.operation {
         case .register(let token, _, _, _, _):
-            registrationTimesMilliseconds[activity] = max(token.registeredAtMilliseconds, knownMilliseconds ?? 0)
+            tokenRegisteredAtMillisecondsByActivity[activity] = max(
+                token.registeredAtMilliseconds,
+                knownMilliseconds ?? 0
+            )
         case .unregister(let milliseconds) where knownMilliseconds.map({ $0 <= milliseconds }) ?? false:
-            registrationTimesMilliseconds[activity] = .some(nil)
+            tokenRegisteredAtMillisecondsByActivity[activity] = .some(nil)
         default: break
         }
     }
@@ -303,7 +306,7 @@ struct ReplayRebuilder {
         let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
         for (calls, inspection, activity) in states {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
-            if let registeredAtMilliseconds = registrationTimesMilliseconds[activity] ?? nil {
+            if let registeredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] ?? nil {
                 // The decision depends on whether the activity has a token, not on the token's bytes. So the bytes are
                 // left out.
                 admission.registration = TokenRegistration(

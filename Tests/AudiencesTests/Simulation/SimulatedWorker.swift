@@ -43,7 +43,7 @@ final class SimulatedWorker {
     var pushes: [Push] = []
     var outgoingRecords: [PendingOutgoingRecord] = []
     /// When the worker last took a broadcast for the audience's channel, by environment.
-    var lastBroadcastMilliseconds: [APNsEnvironment: Int64] = [:]
+    var lastBroadcastAtMilliseconds: [APNsEnvironment: Int64] = [:]
     /// The checkpoint that the store returned with the claim of each range, by range.
     var claimedCheckpoints: [SegmentRange: [UInt8]] = [:]
 

@@ -33,10 +33,10 @@ extension Simulation {
     /// Checks that a worker broadcasts to a channel at most once a second while its partitions stay the same.
     func checkBroadcastSpacing(_ push: AudiencePush, _ environment: APNsEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
-        if let last = worker.lastBroadcastMilliseconds[environment], nowMilliseconds - last < 1_000 {
+        if let last = worker.lastBroadcastAtMilliseconds[environment], nowMilliseconds - last < 1_000 {
             violations.append("two broadcasts within \(nowMilliseconds - last) ms")
         }
-        worker.lastBroadcastMilliseconds[environment] = nowMilliseconds
+        worker.lastBroadcastAtMilliseconds[environment] = nowMilliseconds
     }
 
     func receiveBroadcast(_ push: SimulatedWorker.Push, isResponseLost: Bool) {

@@ -50,7 +50,7 @@ extension Simulation {
             "\(nowMilliseconds % 1_000_000) partition \(partition) to \(worker.number) at \(commit.committableOffset), \(skippedRecordCount ?? -1) more"
         )
         worker.assignments[partition] = .init(indexInCore: indexInCore, nextOffset: commit.committableOffset)
-        worker.lastBroadcastMilliseconds = [:]
+        worker.lastBroadcastAtMilliseconds = [:]
     }
 
     /// Kills a worker as SIGKILL does. Chance decides which calls, pushes and records of the worker arrive.
@@ -95,7 +95,7 @@ extension Simulation {
         worker.core.beginRevoking(entry.indexInCore, now: worker.moment(nowMilliseconds))
         // The partition's channels may lose their slots now, and with them the times of their last broadcasts. The
         // worker may still broadcast for records of another partition.
-        worker.lastBroadcastMilliseconds = [:]
+        worker.lastBroadcastAtMilliseconds = [:]
         let isForced = random.chance(parameters.forcedMovePerMille)
         trace?(
             "\(nowMilliseconds % 1_000_000) partition \(partition) leaves \(worker.number)\(isForced ? " by force" : "")"

@@ -290,12 +290,12 @@ extension Simulation {
         return SegmentRange(index: index, rangeCount: count) ?? SegmentRange(index: 0, rangeCount: 1).unsafelyUnwrapped
     }
 
-    func deliverProduceReports(_ worker: SimulatedWorker) {
+    func deliverReports(_ worker: SimulatedWorker) {
         let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= nowMilliseconds }
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for outgoingRecord in due {
             if let record = outgoingRecord.simulatedRecord { write(record) }
-            worker.core.produceReportReceived(
+            worker.core.deliveryReportReceived(
                 outgoingRecord.outgoingRecord,
                 outgoingRecord.isAcknowledged ? .acknowledged : .failed,
                 now: worker.moment(nowMilliseconds)

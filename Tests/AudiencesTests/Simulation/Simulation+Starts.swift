@@ -14,7 +14,7 @@ extension Simulation {
             return violations.append("a start names no device: \(text)")
         }
         let activity = "match-\(device.identifier)"
-        // The text is the key of the produced record, directly followed by its value.
+        // The text is the key of the outgoing record, directly followed by its value.
         if !text.hasPrefix("\(activity){") || !SimulatedText.contains("\"activity\":\"\(activity)\"", in: text) {
             violations.append("a start of another activity than \(activity): \(text)")
         }

@@ -27,7 +27,7 @@ struct SimulatedWipe {
     var commandsFannedOutAgain: Set<Int> = []
     /// The records of commands that were read again, as long as the core has them.
     var commandRecordsInCore: Set<UInt32> = []
-    var nextPollMilliseconds = Int64.min
+    var nextPollAtMilliseconds = Int64.min
     /// The commands that a core had got and that had no result when the store lost all data.
     var unfinishedCommands: Set<Int> = []
     /// The commands of `unfinishedCommands`, and those that were admitted before all members were in the store again.
@@ -70,12 +70,12 @@ extension Simulation {
     /// Makes each worker read the marks, about once a second. The reply comes a little later. It says whether the store
     /// had all members when the worker began to read the marks.
     func readMarks() {
-        guard parameters.kind == .wipes, nowMilliseconds >= wipe.nextPollMilliseconds else { return }
+        guard parameters.kind == .wipes, nowMilliseconds >= wipe.nextPollAtMilliseconds else { return }
         guard nowMilliseconds >= storeAwayUntilMilliseconds else {
-            wipe.nextPollMilliseconds = storeAwayUntilMilliseconds
+            wipe.nextPollAtMilliseconds = storeAwayUntilMilliseconds
             return
         }
-        wipe.nextPollMilliseconds = nowMilliseconds + SimulatedWipe.pollMilliseconds
+        wipe.nextPollAtMilliseconds = nowMilliseconds + SimulatedWipe.pollMilliseconds
         let (beganAtMilliseconds, hasAllMembers) = (nowMilliseconds, wipe.hasAllMembers)
         for worker in workers {
             let replyAtMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax))

@@ -172,17 +172,17 @@ final class Simulation {
 
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
-        var nextFaultMilliseconds = nowMilliseconds
+        var nextFaultAtMilliseconds = nowMilliseconds
         let endMilliseconds = faultsUntilMilliseconds + Self.faultFreeMillisecondsMax
         while nowMilliseconds < endMilliseconds, violations.isEmpty {
             step()
             checkGauges()
-            if nowMilliseconds >= nextFaultMilliseconds, nowMilliseconds < faultsUntilMilliseconds {
+            if nowMilliseconds >= nextFaultAtMilliseconds, nowMilliseconds < faultsUntilMilliseconds {
                 injectFaults()
-                nextFaultMilliseconds = nowMilliseconds + 100
+                nextFaultAtMilliseconds = nowMilliseconds + 100
             }
             if nowMilliseconds >= faultsUntilMilliseconds, isIdle { break }
-            advance(nextFaultMilliseconds: nextFaultMilliseconds)
+            advance(nextFaultAtMilliseconds: nextFaultAtMilliseconds)
         }
         if violations.isEmpty {
             if !isIdle { violations.append("not quiet after \(Self.faultFreeMillisecondsMax) ms: \(pendingWork)") }
@@ -200,11 +200,11 @@ final class Simulation {
         .joined(separator: "; ")
     }
 
-    private func advance(nextFaultMilliseconds: Int64) {
-        var dueMilliseconds =
-            nowMilliseconds < faultsUntilMilliseconds ? min(nextFaultMilliseconds, faultsUntilMilliseconds) : Int64.max
+    private func advance(nextFaultAtMilliseconds: Int64) {
+        var dueMilliseconds: Int64 =
+            nowMilliseconds < faultsUntilMilliseconds ? min(nextFaultAtMilliseconds, faultsUntilMilliseconds) : .max
         for event in scheduledEvents { dueMilliseconds = min(dueMilliseconds, event.atMilliseconds) }
-        if parameters.kind == .wipes { dueMilliseconds = min(dueMilliseconds, wipe.nextPollMilliseconds) }
+        if parameters.kind == .wipes { dueMilliseconds = min(dueMilliseconds, wipe.nextPollAtMilliseconds) }
         for endMilliseconds in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds]
         where endMilliseconds > nowMilliseconds {
             dueMilliseconds = min(dueMilliseconds, endMilliseconds)
@@ -243,7 +243,7 @@ final class Simulation {
             feedCore(worker)
             deliverReplies(worker)
             deliverResponses(worker)
-            deliverProduceReports(worker)
+            deliverReports(worker)
             worker.core.advance(now: worker.moment(nowMilliseconds))
             performActions(worker)
             takeReturnedCommands(worker)

@@ -138,8 +138,8 @@ import Testing
             return
         }
         let tickMilliseconds = TimerWheel.tickMilliseconds
-        let lastFireMilliseconds =
+        let lastFireAtMilliseconds =
             (max(earliest / tickMilliseconds, nowMilliseconds / tickMilliseconds) + 1) * tickMilliseconds
-        #expect(next.map { $0 > nowMilliseconds && $0 <= lastFireMilliseconds } == true)
+        #expect(next.map { $0 > nowMilliseconds && $0 <= lastFireAtMilliseconds } == true)
     }
 }

@@ -60,7 +60,7 @@ import Testing
     func `A timestamp that APNs would refuse fails the command`(timestamp: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.send, number: timestamp)
+        core.reply(.send, timestamp: timestamp)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.settlements == ["u1 notShown"])
     }
@@ -84,7 +84,7 @@ import Testing
     @Test func `The push has the timestamp and the token of the verdict`() throws {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""payload":{"x":[1]},"#))
-        core.reply(.send, number: Self.start + 77, token: "abcdef0123456789")
+        core.reply(.send, timestamp: Self.start + 77, token: "abcdef0123456789")
         let push = try #require(core.push())
         #expect(push.token == "abcdef0123456789")
         #expect(
@@ -187,7 +187,7 @@ import Testing
         core.elapse(10)
         core.endBatch()
         core.elapse(10)
-        core.reply(.send, number: Self.start + 2)
+        core.reply(.send, timestamp: Self.start + 2)
         core.elapse(10)
         core.push()
         core.elapse(10)

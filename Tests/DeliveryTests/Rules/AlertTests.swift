@@ -35,7 +35,7 @@ import Testing
             CommandText.update(1, alert: true),
             CommandText.update(2, beside: #""payload":{"x":[1]},"#, inside: #","stale-date":1790000100"#)
         )
-        core.reply(.send, number: CoreHarness.startSeconds + 7)
+        core.reply(.send, timestamp: CoreHarness.startSeconds + 7)
         let push = try #require(core.push())
         #expect(
             push.body == #"{"aps":{"alert":\#(CommandText.alertJSON(1)),"timestamp":1790000007,"event":"update","#
@@ -57,7 +57,7 @@ import Testing
         core.receive(.alert(1), .update(2), .update(3))
         core.receive(.update(4))
         #expect(core.outcomes == ["u2 superseded"])
-        core.reply(.wait, number: 100)
+        core.reply(.wait, waitMilliseconds: 100)
         #expect(core.outcomes == ["u2 superseded", "u3 superseded"])
         core.elapse(110)
         core.reply(.send)
@@ -113,7 +113,7 @@ import Testing
         #expect(try #require(core.push()).body.contains("Kick-off"))
     }
 
-    // MARK: - Where the alert is when a newer state supersedes its state
+    // MARK: - Where the alert is when a newer state replaces its state
 
     @Test func `A newer state carries an alert whose push waits for a stream`() throws {
         let core = CoreHarness()

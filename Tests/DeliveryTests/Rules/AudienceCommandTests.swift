@@ -91,7 +91,7 @@ import Testing
     }
 
     /// An activity and an audience with the same name are different.
-    @Test func `A command to an audience is not merged with an activity of the same name`() throws {
+    @Test func `A command to an activity does not replace one to an audience of the same name`() throws {
         let core = CoreHarness()
         core.receive(Self.addressToAudience(.update(1)), .update(2, of: "m"))
         #expect(core.outstandingCalls == ["admit m.u2"])

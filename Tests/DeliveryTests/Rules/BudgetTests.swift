@@ -38,7 +38,7 @@ import Testing
         #expect(core.counters.demotedPushCount == 1)
     }
 
-    @Test func `The spend is in the result`() throws {
+    @Test func `What is left of the budget is in the result`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.send, priority: 10, budgetLeft: 14)
@@ -83,13 +83,13 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.admitAndRespond(.throttled)
-        #expect(core.settlements == ["u1 limited"])
+        #expect(core.settlements == ["u1 throttled"])
         core.elapse(10_000)
         #expect(core.outstandingCalls == [], "Redis has not acknowledged the 429")
         core.acknowledgeSettlements()
         core.elapse(410)
         #expect(core.outstandingCalls == ["admit u1"])
-        core.reply(.wait, number: 3_000)
+        core.reply(.wait, waitMilliseconds: 3_000)
         core.elapse(3_010)
         core.admitAndRespond()
         #expect(core.outcomes == ["u1 accepted"])
@@ -115,7 +115,7 @@ import Testing
             core.elapse(2_000)
         }
         #expect(core.outcomes == [])
-        #expect(core.settlements == ["u1 limited", "u1 limited", "u1 limited"])
+        #expect(core.settlements == ["u1 throttled", "u1 throttled", "u1 throttled"])
     }
 
     @Test func `If Redis refuses to record a 429, the command is still admitted again`() {
@@ -166,7 +166,7 @@ import Testing
     @Test func `A start waits for its device's budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.wait, number: 200_000)
+        core.reply(.wait, waitMilliseconds: 200_000)
         core.elapse(199_990)
         #expect(core.outstandingCalls == [])
         core.elapse(10 + PaceTests.timerPrecisionMilliseconds)
@@ -180,7 +180,7 @@ import Testing
     @Test(arguments: [Int64.min, 0, .max]) func `A wait for the budget has a limit`(milliseconds: Int64) {
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
         core.receive(.start(1))
-        core.reply(.wait, number: milliseconds)
+        core.reply(.wait, waitMilliseconds: milliseconds)
         core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["takeStartToken s1"])
         #expect(core.counters(of: 0).startBudgetWaitCount == 1)
@@ -189,7 +189,7 @@ import Testing
     @Test func `A start that waits for the budget expires by its policy`() {
         let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 1 }
         core.receive(.start(1), .update(2))
-        core.reply(.wait, number: 3_600_000)
+        core.reply(.wait, waitMilliseconds: 3_600_000)
         // The start has second 1, and its policy lets it wait for 600 s.
         core.elapse(601_990)
         #expect(core.outcomes == [])
@@ -203,14 +203,14 @@ import Testing
     @Test func `A start that waits for the budget expires by its own expiration`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1790000030,"#))
-        core.reply(.wait, number: 3_600_000)
+        core.reply(.wait, waitMilliseconds: 3_600_000)
         core.elapse(31_010)
         #expect(core.results.first?.outcome == "expired")
         #expect(core.results.first?.reason == "startBudget")
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .ended, .unknown, .activityOver, .settled])
-    func `A start that is not sent returns its draw`(verdict: StoreVerdict) {
+    func `A start that is not sent gets its draw refunded`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -228,7 +228,7 @@ import Testing
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
-    @Test func `A start that expires before it finds a stream returns its draw`() {
+    @Test func `A start that expires before it finds a stream gets its draw refunded`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -241,7 +241,7 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    @Test func `A start that is superseded before it finds a stream returns its draw`() {
+    @Test func `A start that is superseded before it finds a stream gets its draw refunded`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -254,7 +254,7 @@ import Testing
         #expect(core.outstandingCalls == ["takeStartToken s2"])
     }
 
-    @Test func `A start that is held after its draw returns the draw`() {
+    @Test func `A start that is held after its draw gets the draw refunded`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -278,7 +278,7 @@ import Testing
     }
 
     /// The start found no free stream, and expires. It was never sent, so its draw is refunded.
-    @Test func `A start that found no stream returns its draw`() {
+    @Test func `A start that found no stream gets its draw refunded`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -290,7 +290,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    @Test func `A start to an environment without a key returns its draw`() {
+    @Test func `A start to an environment without a key gets its draw refunded`() {
         let core = CoreHarness(hasSandboxPool: false)
         core.receive(.start(1))
         core.reply(.tokenFound, environment: .sandbox)
@@ -301,11 +301,11 @@ import Testing
 
     /// A start has drawn from the budget and waits. Its partition moves to another worker, where the start
     /// draws again. So the core refunds the first draw.
-    @Test(arguments: [false, true]) func `A dropped start returns its draw`(isLost: Bool) {
+    @Test(arguments: [false, true]) func `A dropped start gets its draw refunded`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.reply(.wait, number: 60_000)
+        core.reply(.wait, waitMilliseconds: 60_000)
         if isLost { core.release(core.commandsPartition) } else { core.beginRevoking(core.commandsPartition) }
         #expect(core.settlements == ["s1 refunded"])
         #expect(core.isDrained(core.commandsPartition) != isLost)
@@ -328,7 +328,7 @@ import Testing
     @Test func `A start that is delivered again while it waits is a duplicate`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.wait, number: 200_000)
+        core.reply(.wait, waitMilliseconds: 200_000)
         core.receive(CommandText.start(1, id: "again"))
         #expect(core.outcomes == ["again duplicate"])
     }

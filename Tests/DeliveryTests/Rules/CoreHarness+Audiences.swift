@@ -25,7 +25,7 @@ extension CoreHarness {
         _ record: RecordIndex,
         _ ending: HandoverResult,
         reason: String = "",
-        admittedAtMilliseconds: Int64 = -1
+        admittedAtMilliseconds: Int64? = nil
     ) {
         Array(reason.utf8)
             .withUnsafeBytes {

@@ -42,7 +42,7 @@ final class CoreHarness {
     /// The superseded commands that have a trace but no result, because the result of a newer command counts them.
     private(set) var endedTraces: [String] = []
     /// All settlements (`isSettlement`) so far, except reports of a life. An entry is `u1 accepted`, for example, or
-    /// `u1 limited` after a 429.
+    /// `u1 throttled` after a 429.
     private(set) var settlements: [String] = []
     /// For each settled outcome of an activity's command: the version whose alert APNs accepted; nil if none.
     private(set) var settledAlertVersions: [Version?] = []
@@ -145,19 +145,19 @@ final class CoreHarness {
     }
 
     /// Gives the core Kafka's report on the oldest outgoing record of a kind.
-    func report(_ report: ProduceReport, on kind: OutgoingRecord.Kind) {
+    func report(_ report: OutgoingRecord.DeliveryOutcome, on kind: OutgoingRecord.Kind) {
         guard let position = outgoingRecords.firstIndex(where: { $0.kind == kind }) else {
             Issue.record("nothing of the kind is in the producer")
             return
         }
-        delivery.produceReportReceived(outgoingRecords.remove(at: position), report, now: now)
+        delivery.deliveryReportReceived(outgoingRecords.remove(at: position), report, now: now)
         collectActions()
     }
 
     func acknowledgeOutgoingRecords() {
         while let outgoingRecord = outgoingRecords.first {
             outgoingRecords.removeFirst()
-            delivery.produceReportReceived(outgoingRecord, .acknowledged, now: now)
+            delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
             collectActions()
         }
     }
@@ -187,11 +187,15 @@ final class CoreHarness {
 
     // MARK: - Redis
 
-    /// Replies to the oldest call that is no settlement; with `toNewest`, to the newest one. `number` belongs to the
-    /// verdict: it is a timestamp, a wait or a draw. By default the timestamp is the command's own.
+    /// Replies to the oldest call that is no settlement; with `toNewest`, to the newest one.
+    /// - Parameters:
+    ///   - timestamp: the timestamp for the push; nil: the command's own.
+    ///   - draw: the identifier of a start's draw.
     func reply(
         _ verdict: StoreVerdict,
-        number: Int64? = nil,
+        timestamp: Int64? = nil,
+        waitMilliseconds: Int64 = 0,
+        draw: Int64 = 0,
         token: String = token,
         environment: APNsEnvironment = .production,
         registeredAtMilliseconds: Int64 = startSeconds * 1_000,
@@ -211,9 +215,9 @@ final class CoreHarness {
         }
         let call = calls.remove(at: position)
         var reply = StoreReply<[UInt8]>(verdict)
-        reply.timestamp = number ?? delivery.view(call.ticket.record).version.timestamp
-        reply.waitMilliseconds = number ?? 0
-        reply.drawIdentifier = number ?? 0
+        reply.timestamp = timestamp ?? delivery.view(call.ticket.record).version.timestamp
+        reply.waitMilliseconds = waitMilliseconds
+        reply.drawIdentifier = draw
         reply.registration = TokenRegistration(
             token: Array(token.utf8),
             environment: environment,
@@ -370,7 +374,7 @@ final class CoreHarness {
                 settlements.append("\(view.name) \(settlement)")
                 settledAlertVersions.append(alert)
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
-            case .throttle: settlements.append("\(view.name) limited")
+            case .throttle: settlements.append("\(view.name) throttled")
             case .retire: settlements.append("\(view.name) retires")
             case .confirmDepartures(let milliseconds): settlements.append("\(view.name) left at \(milliseconds)")
             case .recordStart: settlements.append("\(view.name) recorded")

@@ -27,7 +27,7 @@ import Testing
         #expect(resultsWithCounts(core) == ["u3 accepted 2"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
-        #expect(core.counters[.superseded] == 2 && core.counters.coalescedCommandCount == 2)
+        #expect(core.counters[.superseded] == 2 && core.counters.replacedCommandCount == 2)
         #expect(core.counters(of: 0).supersededWithoutResultCount == 2)
     }
 
@@ -174,7 +174,7 @@ import Testing
         let core = makeCountingCore()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
-        core.reply(.wait, number: 500)
+        core.reply(.wait, waitMilliseconds: 500)
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
         core.elapse(510)
         core.reply(.superseded)
@@ -186,7 +186,7 @@ import Testing
     @Test func `A command with a count keeps it after Redis has seen it`() {
         let core = makeCountingCore()
         core.receive(.update(1), .update(2))
-        core.reply(.wait, number: 500)
+        core.reply(.wait, waitMilliseconds: 500)
         core.receive(.update(3), .update(4))
         core.elapse(510)
         core.admitAndRespond()

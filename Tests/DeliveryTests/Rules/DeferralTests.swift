@@ -15,7 +15,7 @@ import Testing
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
         let core = Self.makeCore()
         core.receive(.update(1))
-        core.reply(.send, number: CoreHarness.startSeconds + 5)
+        core.reply(.send, timestamp: CoreHarness.startSeconds + 5)
         core.elapseInSteps(9_000)
         #expect(core.deferrals.isEmpty)
         core.elapseInSteps(Self.overdueMilliseconds - 9_000)
@@ -153,7 +153,7 @@ import Testing
     @Test func `A start without budget is deferred, and keeps its expiration`() throws {
         let core = Self.makeCore()
         core.receive(.start(1))
-        core.reply(.wait, number: 400_000)
+        core.reply(.wait, waitMilliseconds: 400_000)
         core.elapseInSteps(Self.overdueMilliseconds)
         let deferredCommand = try #require(core.deferrals.first)
         #expect(deferredCommand.cause == "startBudget")
@@ -170,10 +170,10 @@ import Testing
         #expect(core.outcomes == ["s1 expired"])
     }
 
-    @Test func `A deferred start returns its draw and passes on its claim`() throws {
+    @Test func `A deferred start gets its draw refunded and passes on its claim`() throws {
         let core = Self.makeCore()
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         let claim = try #require(try core.oldestCall.claim)
         core.reply(.send)
         core.elapseInSteps(Self.overdueMilliseconds)
@@ -183,7 +183,7 @@ import Testing
         #expect(core.committableOffset == 1 && core.inProgressRecordCount == 0)
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(deferredCommand)
-        core.reply(.tokenFound, number: 78)
+        core.reply(.tokenFound, draw: 78)
         let newClaim = try #require(try core.oldestCall.claim)
         #expect(newClaim != claim, "if a worker dies, another one that reads the record again must not have its claim")
         #expect(
@@ -199,7 +199,7 @@ import Testing
     @Test func `A state that must wait long for its pace is deferred`() throws {
         let core = Self.makeCore()
         core.receive(.update(1))
-        core.reply(.wait, number: 60_000)
+        core.reply(.wait, waitMilliseconds: 60_000)
         core.elapseInSteps(Self.overdueMilliseconds)
         #expect(core.deferrals.map(\.cause) == ["pace"])
         core.acknowledgeAll()
@@ -212,7 +212,7 @@ import Testing
     @Test func `A command whose wait is shorter than the delay is not deferred`() {
         let core = Self.makeCore()
         core.receive(.update(1))
-        core.reply(.wait, number: 29_000)
+        core.reply(.wait, waitMilliseconds: 29_000)
         core.elapseInSteps(28_000)
         #expect(core.deferrals.isEmpty)
         core.elapseInSteps(1_000 + PaceTests.timerPrecisionMilliseconds)

@@ -76,7 +76,7 @@ import Testing
     @Test func `An update that expires behind a pausing start is expired, not deferred`() throws {
         let core = makeCore()
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         core.reply(.send)
         core.push()
         core.respond(.retryLater, status: 503)
@@ -93,7 +93,7 @@ import Testing
     @Test func `A start keeps its pause when the update behind it is read again too`() throws {
         let core = makeCore()
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         core.reply(.send)
         core.receive(.update(2))
         core.elapseInSteps(9_500)
@@ -110,7 +110,7 @@ import Testing
     @Test func `A deferred start keeps its pause too`() throws {
         let core = makeCore()
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         core.reply(.send)
         core.push()
         core.respond(.retryLater, status: 503)

@@ -166,7 +166,7 @@ import Testing
         core.reply(.retry)
         if hasNewerUpdate { core.receive(.update(12)) }
         core.receive(.end(7))
-        core.reply(.wait, number: 500)
+        core.reply(.wait, waitMilliseconds: 500)
         #expect(core.outcomes == ["\(Self.identifier) superseded"])
         core.elapse(510)
         #expect(core.outstandingCalls == ["admit e7"])

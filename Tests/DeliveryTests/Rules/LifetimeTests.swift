@@ -205,7 +205,7 @@ import Testing
         core.admitAndRespond()
         core.acknowledgeAll()
         core.elapseSpacing()
-        core.reply(.wait, number: 500)
+        core.reply(.wait, waitMilliseconds: 500)
         core.elapse(510)
         #expect(core.outstandingCalls == ["admit u10"])
         core.admitAndRespond()

@@ -191,7 +191,7 @@ import Testing
         core.reply(.registered, held: .start(1))
         #expect(core.notifyAudiences()?.kind == .device)
         core.reply(.registered, held: .start(1))
-        core.reply(.tokenFound, number: 7)
+        core.reply(.tokenFound, draw: 7)
         core.admitAndRespond()
         core.acknowledgeOutgoingRecords()
         core.acknowledgeSettlements()
@@ -206,7 +206,7 @@ import Testing
     @Test func `A device with a dead push-to-start token leaves its audiences`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 7)
+        core.reply(.tokenFound, draw: 7)
         core.reply(.send)
         core.push()
         core.respond(.tokenDead, status: 410)

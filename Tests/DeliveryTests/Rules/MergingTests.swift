@@ -10,7 +10,7 @@ import Testing
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         #expect(core.outstandingCalls == ["admit u3"])
-        #expect(core.counters.coalescedCommandCount == 2)
+        #expect(core.counters.replacedCommandCount == 2)
         core.acknowledgeOutgoingRecords()
         #expect(core.committableOffset == 2)
     }
@@ -82,7 +82,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit e2"])
     }
 
-    @Test func `A start is not merged with later commands`() {
+    @Test func `Later updates do not replace a start`() {
         let core = CoreHarness()
         core.receive(.start(1), .update(2), .update(3))
         #expect(core.outcomes == ["u2 superseded"])

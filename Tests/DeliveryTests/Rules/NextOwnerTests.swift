@@ -43,7 +43,7 @@ import Testing
     private func coreWithAlertSettledAboveWaitingRecord() -> CoreHarness {
         let core = CoreHarness()
         core.receive(.update(1, of: "b"))
-        core.reply(.wait, number: 900)
+        core.reply(.wait, waitMilliseconds: 900)
         core.receive(.alert(1))
         core.admitAndRespond()
         core.acknowledgeAll()
@@ -90,7 +90,7 @@ import Testing
         let core = coreWithAlertSettledAboveWaitingRecord()
         #expect(try passToNextOwner(core) == 1)
         core.receive(.update(1, of: "b"))
-        core.reply(.wait, number: 900)
+        core.reply(.wait, waitMilliseconds: 900)
         #expect(
             try passToNextOwner(core) == 1,
             "this owner had not read the settled record, and still names its offset"
@@ -105,7 +105,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))
         core.reply(.registered, held: .update(1))
-        core.reply(.wait, number: 900)
+        core.reply(.wait, waitMilliseconds: 900)
         core.register(CommandText.registration(at: 2))
         core.reply(.registered, held: .update(1))
         core.acknowledgeAll()

@@ -88,7 +88,7 @@ import Testing
     @Test func `A command waits as long as the verdict of Redis says`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.wait, number: 400)
+        core.reply(.wait, waitMilliseconds: 400)
         #expect(core.outcomes == [])
         core.elapse(399)
         #expect(core.outstandingCalls == [])
@@ -100,7 +100,7 @@ import Testing
     func `After an invalid wait the core soon asks again`(milliseconds: Int64) {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.wait, number: milliseconds)
+        core.reply(.wait, waitMilliseconds: milliseconds)
         core.elapse(1 + Self.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit u1"])
     }
@@ -108,7 +108,7 @@ import Testing
     @Test func `A wait is never longer than the longest spacing`() {
         let core = CoreHarness { $0.policies[0].throttledSpacingMillisecondsMax = 20_000 }
         core.receive(.update(1))
-        core.reply(.wait, number: .max)
+        core.reply(.wait, waitMilliseconds: .max)
         core.elapse(19_999)
         #expect(core.outstandingCalls == [])
         core.elapse(1 + Self.timerPrecisionMilliseconds)
@@ -119,7 +119,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.receive(.update(2))
-        core.reply(.wait, number: 400)
+        core.reply(.wait, waitMilliseconds: 400)
         #expect(core.outcomes == ["u1 superseded"])
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
@@ -131,7 +131,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1), .update(2))
         core.reply(.tokenFound)
-        core.reply(.wait, number: 400)
+        core.reply(.wait, waitMilliseconds: 400)
         core.elapse(400 + Self.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit s1"], "the start keeps its token and its draw")
         #expect(core.outcomes == [])

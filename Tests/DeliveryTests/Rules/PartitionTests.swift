@@ -13,7 +13,7 @@ import Testing
         core.push()
         core.receive(.update(2))
         core.receive(.update(1, of: "b"))
-        core.reply(.wait, number: 900)
+        core.reply(.wait, waitMilliseconds: 900)
         core.beginRevoking(core.commandsPartition)
         #expect(core.unsettledRecordCount(core.commandsPartition) == 1)
         core.elapseSpacing()

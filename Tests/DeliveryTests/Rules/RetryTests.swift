@@ -8,7 +8,7 @@ import Testing
     @Test func `A push that APNs never processed is sent again unchanged`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.send, number: CoreHarness.startSeconds + 5)
+        core.reply(.send, timestamp: CoreHarness.startSeconds + 5)
         let firstPush = try #require(core.push())
         core.respond(.retrySoon, connection: 3)
         #expect(core.push() == nil, "the retry waits for its back-off")

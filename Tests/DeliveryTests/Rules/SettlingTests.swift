@@ -32,7 +32,7 @@ import Testing
     @Test func `An offset is committed only when all below it are settled`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .update(1, of: "c"))
-        core.reply(.wait, number: 500)
+        core.reply(.wait, waitMilliseconds: 500)
         core.reply(.unchanged)
         core.reply(.unchanged)
         core.acknowledgeOutgoingRecords()

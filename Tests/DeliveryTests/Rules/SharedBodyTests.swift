@@ -8,8 +8,8 @@ import Testing
     private static let firstTimestamp = CoreHarness.startSeconds + 1
 
     /// Lets Redis admit the next command, and takes its push.
-    private static func push(_ core: CoreHarness, number: Int64? = nil) throws -> SeenPush {
-        core.reply(.send, number: number)
+    private static func push(_ core: CoreHarness, timestamp: Int64? = nil) throws -> SeenPush {
+        core.reply(.send, timestamp: timestamp)
         return try #require(core.push())
     }
 
@@ -40,7 +40,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1, of: "a"), .update(1, of: "b"), .update(1, of: "c"))
         let pushOfA = try Self.push(core)
-        let pushOfB = try Self.push(core, number: Self.firstTimestamp + 76)
+        let pushOfB = try Self.push(core, timestamp: Self.firstTimestamp + 76)
         #expect(pushOfB.body == Self.body(1, timestamp: Self.firstTimestamp + 76))
         #expect(Self.presentBody(pushOfA, core) == Self.body(1), "the connection may be reading these bytes")
         #expect(try Self.push(core).body == Self.body(1))

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An end supersedes an older start, wherever the start waits. If the start's push is in flight or accepted, the end
+/// An end replaces an older start, wherever the start waits. If the start's push is in flight or accepted, the end
 /// follows the start instead. (R13)
 @Suite struct StartAndEndTests {
     @Test func `A start and its end in one backlog send no start`() {
@@ -62,7 +62,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.receive(.end(3))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements == ["s1 refunded"])
         #expect(core.outstandingCalls == ["admit e3"])
@@ -80,7 +80,7 @@ import Testing
     @Test func `An end replaces a start while it waits for its device's budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.wait, number: 100_000)
+        core.reply(.wait, waitMilliseconds: 100_000)
         core.receive(.end(3))
         #expect(core.outcomes == ["s1 superseded"])
     }
@@ -88,7 +88,7 @@ import Testing
     @Test func `An end replaces a start while it is admitted`() {
         let core = CoreHarness()
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         core.receive(.end(3))
         core.reply(.send)
         #expect(core.push() == nil)

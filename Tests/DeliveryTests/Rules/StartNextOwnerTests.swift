@@ -15,7 +15,7 @@ import Testing
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1"])
         core.receive(.start(1))
-        core.reply(.tokenFound, number: 77)
+        core.reply(.tokenFound, draw: 77)
         let claim = try #require(try core.oldestCall.claim)
         core.reply(.send)
         return (core, claim)

@@ -79,7 +79,7 @@ import Testing
     @Test func `A held command has its own timestamp, not one that an attempt has raised`() throws {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.send, number: CoreHarness.startSeconds + 9)
+        core.reply(.send, timestamp: CoreHarness.startSeconds + 9)
         core.push()
         core.respond(.retryLater)
         core.elapse(2_000)
@@ -213,7 +213,7 @@ import Testing
     {
         let core = CoreHarness()
         core.receive(.end(1))
-        core.reply(.send, number: CoreHarness.startSeconds + 9)
+        core.reply(.send, timestamp: CoreHarness.startSeconds + 9)
         core.push()
         core.respond(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
         if isRetirementFirst { core.acknowledgeSettlements() } else { core.acknowledgeOutgoingRecords() }

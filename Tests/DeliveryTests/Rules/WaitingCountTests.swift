@@ -36,7 +36,7 @@ import Testing
     @Test func `Replaced commands are counted for their app`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
-        #expect(core.counters(of: 0).coalescedCommandCount == 2)
+        #expect(core.counters(of: 0).replacedCommandCount == 2)
     }
 
     @Test func `The core knows since when its oldest unsettled record waits`() {

@@ -3,9 +3,9 @@ import LiveActivity
 /// What Redis permitted and what the workers sent. The checks compare this with what the phones received.
 struct PaceHistory {
     /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
-    var alertAcceptanceMilliseconds: [String: [Int: Int64]] = [:]
+    var alertAcceptedAtMilliseconds: [String: [Int: Int64]] = [:]
     /// When Redis last replied `send` to an update or end, by activity and version.
-    var admissionMilliseconds: [String: [Version: Int64]] = [:]
+    var admittedAtMilliseconds: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {
         var atMilliseconds: Int64
@@ -30,11 +30,11 @@ struct PaceHistory {
 
     var draws: [String: [Draw]] = [:]
     /// When Redis first permitted a start, by activity and version. The activity's budget is full at this time.
-    var birthMilliseconds: [String: [Version: Int64]] = [:]
+    var bornAtMilliseconds: [String: [Version: Int64]] = [:]
     /// The draws of permitted starts, by device.
     var startDraws: [String: [StartDraw]] = [:]
     /// The time of the last draw for a start, by the id of its command.
-    var lastStartDrawMilliseconds: [String: Int64] = [:]
+    var lastStartDrawAtMilliseconds: [String: Int64] = [:]
     /// The starts that reached their phone, by the ids of their commands.
     private(set) var arrivedStarts: Set<String> = []
     var lastPermittedPushes: [String: TimedPush] = [:]

@@ -15,7 +15,7 @@ struct SimulatedPhone {
     let device: String?
     var token: String?
     /// When each earlier token of the activity died, by token. APNs responds with 410 to pushes with them.
-    var tokenDeathMilliseconds: [String: Int64] = [:]
+    var tokenDiedAtMilliseconds: [String: Int64] = [:]
     var registeredAtMilliseconds: Int64 = 0
     var shownState: ShownState?
     var hasEnded = false
@@ -40,7 +40,7 @@ struct SimulatedPhone {
         // If the app began the activity itself and it shows a newer state, the start begins another activity on the
         // phone.
         if startVersion == nil, let shownState, push.version < shownState.version { return }
-        if let token, startVersion != push.version { tokenDeathMilliseconds[token] = now }
+        if let token, startVersion != push.version { tokenDiedAtMilliseconds[token] = now }
         if startVersion != push.version { (token, hasEnded) = (nil, false) }
         (startVersion, shownState) = (push.version, push)
     }

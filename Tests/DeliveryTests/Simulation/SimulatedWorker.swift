@@ -39,7 +39,7 @@ final class SimulatedWorker {
     var delivery: Delivery
     let clockSkewMilliseconds: Int64
     var positions: [SimulatedLog.Partition: Position] = [:]
-    var nextCommitMilliseconds: Int64 = 0
+    var nextCommitAtMilliseconds: Int64 = 0
     /// The calls without a reply, in the order in which they were sent. A connection keeps this order.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
     var pushes: [Push] = []

@@ -61,7 +61,7 @@ extension Simulation {
         let registeredAtMilliseconds = view.registeredAtMilliseconds
         if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
             for (token, owner) in activitiesByToken
-            where owner == activity && tokenReceiptMilliseconds[token] ?? 0 <= registeredAtMilliseconds {
+            where owner == activity && tokenReceivedAtMilliseconds[token] ?? 0 <= registeredAtMilliseconds {
                 unregisteredTokens[token] = registeredAtMilliseconds
             }
         }

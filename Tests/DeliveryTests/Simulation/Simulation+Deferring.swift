@@ -23,7 +23,7 @@ extension Simulation {
     }
 
     /// When the next deferred record that no worker has read is due; `.max` if there is none.
-    var nextDeferralMilliseconds: Int64 {
+    var nextDeferralDueMilliseconds: Int64 {
         guard parameters.deferrals != nil else { return .max }
         var due = Int64.max
         for case let worker? in workers {
@@ -69,11 +69,11 @@ extension Simulation {
     /// Records the time of a start's second draw. The first draw was refunded when the start was deferred.
     func noteRepeatedStartDraw(_ view: RecordView) {
         let command = identifier(view)
-        guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDrawMilliseconds[command]
+        guard parameters.deferrals != nil, let drawnAtMilliseconds = pace.lastStartDrawAtMilliseconds[command]
         else { return }
         let device = String(decoding: view.device, as: UTF8.self)
         guard let index = pace.startDraws[device]?.firstIndex(where: { $0.command == command }) else { return }
-        pace.startDraws[device]?[index].atMilliseconds = drawMilliseconds
+        pace.startDraws[device]?[index].atMilliseconds = drawnAtMilliseconds
     }
 
     /// Whether a newer state without an alert may have been sent before the activity's deferred alert. Newer states

@@ -159,8 +159,8 @@ extension Simulation {
     }
 
     func commitIfDue(_ worker: SimulatedWorker) {
-        guard now >= worker.nextCommitMilliseconds else { return }
-        worker.nextCommitMilliseconds = now + commitParameters.intervalMilliseconds
+        guard now >= worker.nextCommitAtMilliseconds else { return }
+        worker.nextCommitAtMilliseconds = now + commitParameters.intervalMilliseconds
         commit(worker)
     }
 

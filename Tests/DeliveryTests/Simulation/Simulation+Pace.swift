@@ -9,24 +9,24 @@ extension Simulation {
         noteActivityAge(call, view, reply, of: activity)
         switch (call.ticket.purpose, reply.verdict) {
         case (.takeStartToken, .tokenFound):
-            pace.lastStartDrawMilliseconds[identifier(view)] = now
+            pace.lastStartDrawAtMilliseconds[identifier(view)] = now
         case (.admit, .alertAwaitsCarrier):
             phones[activity]?.alertsAwaitingCarrier.insert(alertSequence(of: view))
         case (.admit, .send) where view.isStart:
             // Redis repeats its verdict to the same record. Only the first verdict fills the activity's budget.
-            guard pace.birthMilliseconds[activity]?[view.version] == nil else {
+            guard pace.bornAtMilliseconds[activity]?[view.version] == nil else {
                 return noteRepeatedStartDraw(view)
             }
-            pace.birthMilliseconds[activity, default: [:]][view.version] = now
+            pace.bornAtMilliseconds[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
-            let drawMilliseconds = pace.lastStartDrawMilliseconds[identifier(view)] ?? now
+            let drawnAtMilliseconds = pace.lastStartDrawAtMilliseconds[identifier(view)] ?? now
             pace.startDraws[device, default: []]
-                .append(.init(atMilliseconds: drawMilliseconds, command: identifier(view)))
+                .append(.init(atMilliseconds: drawnAtMilliseconds, command: identifier(view)))
             pace.lastPermittedPushes[activity] = .init(atMilliseconds: now, version: view.version)
         case (.settle, .settled):
             if case .settle(_, .accepted, _, _, let alert?) = call.operation { noteAcceptedAlert(alert, of: activity) }
         case (.admit, .send):
-            pace.admissionMilliseconds[activity, default: [:]][view.version] = now
+            pace.admittedAtMilliseconds[activity, default: [:]][view.version] = now
             checkSpacing(&pace.lastPermittedPushes, of: activity, .init(atMilliseconds: now, version: view.version))
             let isDrawn = pace.draws[activity]?.contains { $0.version == view.version } ?? false
             guard reply.priority == 10, !isDrawn else { return }
@@ -42,16 +42,16 @@ extension Simulation {
 
     private func noteAcceptedAlert(_ alert: Version, of activity: String) {
         let sequence = Int(alert.sequence)
-        if pace.alertAcceptanceMilliseconds[activity]?[sequence] == nil {
-            pace.alertAcceptanceMilliseconds[activity, default: [:]][sequence] = now
+        if pace.alertAcceptedAtMilliseconds[activity]?[sequence] == nil {
+            pace.alertAcceptedAtMilliseconds[activity, default: [:]][sequence] = now
         }
     }
 
     /// Checks that no alert rings again with a push that Redis admitted after it knew that APNs had accepted the alert.
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasRedisWiped, !view.isStart, phones[activity]?.rungAlerts.contains(alert) ?? false,
-            let acceptedAtMilliseconds = pace.alertAcceptanceMilliseconds[activity]?[alert],
-            let admittedAtMilliseconds = pace.admissionMilliseconds[activity]?[view.version],
+            let acceptedAtMilliseconds = pace.alertAcceptedAtMilliseconds[activity]?[alert],
+            let admittedAtMilliseconds = pace.admittedAtMilliseconds[activity]?[view.version],
             admittedAtMilliseconds > acceptedAtMilliseconds
         else { return }
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
@@ -119,7 +119,7 @@ extension Simulation {
             bucket.refillPerHour = max(usualBudget.refillPerHour, frequentBudget.refillPerHour)
             bucket.reservedForAlerts = min(usualBudget.reservedForAlerts, frequentBudget.reservedForAlerts)
         }
-        let birth = pace.birthMilliseconds[activity]?.max { $0.value < $1.value }
+        let birth = pace.bornAtMilliseconds[activity]?.max { $0.value < $1.value }
         var drawTimes: [Int64] = []
         for draw in draws where birth.map({ draw.atMilliseconds >= $0.value && draw.version > $0.key }) ?? true {
             let remainingPushes = PaceHistory.pushesLeft(in: bucket, after: drawTimes, at: draw.atMilliseconds) ?? 0

@@ -185,9 +185,9 @@ extension Simulation {
                     lastTokenNumber += 1
                     let token = "ffff" + hex(lastTokenNumber)
                     devicesByStartToken[token] = device
-                    lastRegistrationMilliseconds += 1
+                    lastRegistrationAtMilliseconds += 1
                     let value = """
-                        {"app":"\(Simulation.app)","environment":"production","registeredAt":\(nextRegistrationMilliseconds()),\
+                        {"app":"\(Simulation.app)","environment":"production","registeredAt":\(nextRegistrationAtMilliseconds()),\
                         "device":"\(device)","attributesType":"Match","token":"\(token)"}
                         """
                     _ = log.append(topic: SimulatedLog.registrationsTopic, key: device, value: value, at: now)
@@ -213,21 +213,22 @@ extension Simulation {
         guard var phone = phones[activity], !phone.hasEnded else { return nil }
         lastTokenNumber += 1
         let token = "aaaa" + hex(lastTokenNumber)
-        if let oldToken = phone.token { phone.tokenDeathMilliseconds[oldToken] = now }
+        if let oldToken = phone.token { phone.tokenDiedAtMilliseconds[oldToken] = now }
         phone.token = token
-        phone.registeredAtMilliseconds = nextRegistrationMilliseconds()
+        phone.registeredAtMilliseconds = nextRegistrationAtMilliseconds()
         phones[activity] = phone
         activitiesByToken[token] = activity
-        tokenReceiptMilliseconds[token] = phone.registeredAtMilliseconds
+        tokenReceivedAtMilliseconds[token] = phone.registeredAtMilliseconds
         return phone
     }
 
     /// Returns a time after all earlier registrations. The times order the tokens of a phone.
-    private func nextRegistrationMilliseconds() -> Int64 {
+    private func nextRegistrationAtMilliseconds() -> Int64 {
         // In a run with audiences, a token may die between two registrations. So they are at least two milliseconds
         // apart.
-        lastRegistrationMilliseconds = max(lastRegistrationMilliseconds + (parameters.audienceCount > 0 ? 2 : 1), now)
-        return lastRegistrationMilliseconds
+        let gapMilliseconds: Int64 = parameters.audienceCount > 0 ? 2 : 1
+        lastRegistrationAtMilliseconds = max(lastRegistrationAtMilliseconds + gapMilliseconds, now)
+        return lastRegistrationAtMilliseconds
     }
 
     private func hex(_ number: Int) -> String {
@@ -264,7 +265,7 @@ extension Simulation {
             violations.append("a push to a token that was never given out")
             return (.rejected, 400, -1)
         }
-        if let deadSince = phone.tokenDeathMilliseconds[token] { return (.tokenDead, 410, deadSince) }
+        if let deadSince = phone.tokenDiedAtMilliseconds[token] { return (.tokenDead, 410, deadSince) }
         checkUpdateAge(view, of: activity)
         checkAlertRing(shownState.alertSequence, with: view, of: activity)
         phone.receive(view.event, shownState)

@@ -50,9 +50,9 @@ final class Simulation {
     var lastTokenNumber = 0
     /// Called with each step, to find out why a seed failed.
     var trace: ((String) -> Void)?
-    var lastRegistrationMilliseconds: Int64 = 0
+    var lastRegistrationAtMilliseconds: Int64 = 0
     /// When the phone got each update token.
-    var tokenReceiptMilliseconds: [String: Int64] = [:]
+    var tokenReceivedAtMilliseconds: [String: Int64] = [:]
     /// The time of the latest tombstone that removed a token, by token, until the token is registered again.
     var unregisteredTokens: [String: Int64] = [:]
     /// For each activity, the last token that Redis has retired.
@@ -131,25 +131,25 @@ final class Simulation {
 
     /// - Returns: the violated invariants; empty for a good run.
     func run() -> [String] {
-        var nextFaultMilliseconds = now
+        var nextFaultAtMilliseconds = now
         let endMilliseconds = faultsEndMilliseconds + Self.faultFreeMillisecondsMax
         while now < endMilliseconds {
             step()
-            if now >= nextFaultMilliseconds, now < faultsEndMilliseconds {
+            if now >= nextFaultAtMilliseconds, now < faultsEndMilliseconds {
                 injectFaults()
-                nextFaultMilliseconds = now + 100
+                nextFaultAtMilliseconds = now + 100
             }
             if now >= faultsEndMilliseconds, isQuiet { break }
-            advance(nextFaultMilliseconds: nextFaultMilliseconds)
+            advance(nextFaultAtMilliseconds: nextFaultAtMilliseconds)
         }
         if !isQuiet { violations.append("not quiet after \(Self.faultFreeMillisecondsMax) ms") }
         check()
         return violations
     }
 
-    private func advance(nextFaultMilliseconds: Int64) {
+    private func advance(nextFaultAtMilliseconds: Int64) {
         var due = Int64.max
-        if now < faultsEndMilliseconds { due = min(nextFaultMilliseconds, faultsEndMilliseconds) }
+        if now < faultsEndMilliseconds { due = min(nextFaultAtMilliseconds, faultsEndMilliseconds) }
         // In runs with long lives, hours may pass between two events. So the clock jumps over idle time.
         if parameters.hasLongLives, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             now = max(now + 1, scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds)
@@ -160,13 +160,13 @@ final class Simulation {
         for end in [redisOutageEndMilliseconds, apnsOutageEndMilliseconds] where end > now { due = min(due, end) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
-        due = min(due, nextDeferralMilliseconds)
+        due = min(due, nextDeferralDueMilliseconds)
         now = max(now + 1, min(due, now + 10_000))
         store.nowMilliseconds = now
     }
 
     private var isQuiet: Bool {
-        scheduledEvents.isEmpty && !hasUnreadRecords && nextDeferralMilliseconds == .max
+        scheduledEvents.isEmpty && !hasUnreadRecords && nextDeferralDueMilliseconds == .max
             && workers.allSatisfy { $0?.isIdle ?? true }
     }
 
@@ -179,7 +179,7 @@ final class Simulation {
             reportLag(of: worker)
             deliverReplies(worker)
             deliverResponses(worker)
-            deliverProduceReports(worker)
+            deliverReports(worker)
             worker.delivery.endBatch(now: worker.moment(now))
             worker.delivery.advance(now: worker.moment(now))
             readDeferredEarly(worker)
@@ -364,7 +364,7 @@ final class Simulation {
         )
     }
 
-    private func deliverProduceReports(_ worker: SimulatedWorker) {
+    private func deliverReports(_ worker: SimulatedWorker) {
         let due = worker.outgoingRecords.filter { $0.dueMilliseconds <= now }
         worker.outgoingRecords.removeAll { $0.dueMilliseconds <= now }
         for entry in due {
@@ -374,8 +374,8 @@ final class Simulation {
             if entry.isAppended, entry.outgoingRecord.kind == .deferral {
                 noteDeferral(worker.delivery.view(entry.outgoingRecord.record))
             }
-            let report: ProduceReport = entry.isAcknowledged ? .acknowledged : .failed
-            worker.delivery.produceReportReceived(entry.outgoingRecord, report, now: worker.moment(now))
+            let report: OutgoingRecord.DeliveryOutcome = entry.isAcknowledged ? .acknowledged : .failed
+            worker.delivery.deliveryReportReceived(entry.outgoingRecord, report, now: worker.moment(now))
         }
     }
 

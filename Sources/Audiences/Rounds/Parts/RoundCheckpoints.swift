@@ -27,8 +27,8 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// Whether the round has changes that no recorded checkpoint has.
     var hasUnrecordedChanges: Bool { revision != recordedRevision }
 
-    /// Forgets the last owner's checkpoint. Changes that are not recorded yet need not be recorded any more, because the
-    /// round continues from a recorded checkpoint.
+    /// Forgets the last owner's checkpoint. Changes that are not recorded yet need not be recorded any more, because
+    /// the round continues from a recorded checkpoint.
     mutating func prepareNewClaim() {
         restored.free()
         restored = .none

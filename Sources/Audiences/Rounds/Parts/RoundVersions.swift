@@ -11,7 +11,8 @@ struct RoundVersions: BitwiseCopyable {
     /// `received`.
     var first = RangeVersionIndex.null
     /// The last version in the round's list (see `first`); `.null`: the list is empty. If no version is in the phase
-    /// `received`, this is the newest one. Otherwise an earlier version in the list may be newer.
+    /// `received`, this is the newest one. Otherwise a version nearer to the front of the list may be newer: the
+    /// versions in the phase `received` are in the order of their arrival.
     var last = RangeVersionIndex.null
     /// The number of late versions that are not settled yet (``RangeVersionSlot/isLate``). They are not in the list of
     /// versions. The round is not freed while it has any.
@@ -22,19 +23,19 @@ struct RoundVersions: BitwiseCopyable {
     var newestAdmitted = Version.zero
     /// Since when the record of `newestAdmitted` is missing (monotonic milliseconds); nil: it is not missing.
     @CompactOptional var newestAdmittedMissingSinceMilliseconds: Int64?
-    /// The offset of the round's first record that was passed over (R30) and waits to be read again; `.max`: there is
+    /// The offset of the round's first record that was passed over (R30) and waits to be read again; nil: there is
     /// none. Only records of the round's own partition count.
     ///
     /// While a record is passed over, the round does not wait for the record of `newestAdmitted`: the two may be the
     /// same record, and a passed-over record may get room only when the round's older versions have ended.
-    var firstPassedOverOffset: Int64 = .max
+    @CompactOptional var firstPassedOverOffset: Int64?
     /// Whether the round was in the phase `claiming` when one of its records was last passed over (R30), whatever the
     /// record's partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`): the
     /// passed-over record may be one of theirs, and may get room only when the round's other records have settled.
     var wasClaimingAtLastPassOver = false
 
-    /// Forgets the newest settled and the newest admitted version. The next claim's reply names the newest admitted one,
-    /// and the checkpoint from which the round continues names the newest settled one.
+    /// Forgets the newest settled and the newest admitted version. The next claim's reply names the newest admitted
+    /// one, and the checkpoint from which the round continues names the newest settled one.
     mutating func forgetNewest() {
         newestSettled = .zero
         newestAdmitted = .zero

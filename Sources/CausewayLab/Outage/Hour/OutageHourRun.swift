@@ -100,7 +100,7 @@ final class OutageHourRun {
     private func play() throws(LabError) {
         let beganAtMilliseconds = Clock.monotonicMilliseconds
         var steps = outage.steps[...]
-        var (nextCommitPollAtMilliseconds, nextMinuteMilliseconds) = (
+        var (nextCommitPollAtMilliseconds, nextMinuteAtMilliseconds) = (
             beganAtMilliseconds, beganAtMilliseconds + Self.minuteMilliseconds
         )
         while Clock.monotonicMilliseconds - beganAtMilliseconds < schedule.endMilliseconds
@@ -129,8 +129,8 @@ final class OutageHourRun {
                 nextCommitPollAtMilliseconds = Clock.monotonicMilliseconds + Self.commitPollIntervalMilliseconds
                 measureCommitWaits()
             }
-            if Clock.monotonicMilliseconds >= nextMinuteMilliseconds {
-                nextMinuteMilliseconds += Self.minuteMilliseconds
+            if Clock.monotonicMilliseconds >= nextMinuteAtMilliseconds {
+                nextMinuteAtMilliseconds += Self.minuteMilliseconds
                 try finishMinute(elapsedMilliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds)
             }
         }

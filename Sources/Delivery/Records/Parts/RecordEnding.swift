@@ -21,10 +21,10 @@ struct RecordEnding: BitwiseCopyable {
     /// dies before that other record is settled, the next owner must read both records again.
     var isLeftOutOfMetadata = false
 
-    /// Notes that one more call, produced record or change of audiences must be acknowledged.
+    /// Notes that one more call, outgoing record or change of audiences must be acknowledged.
     mutating func expectAcknowledgement() { outstandingAcknowledgementCount += 1 }
 
-    /// Notes that a call, a produced record or a change of audiences is acknowledged. After the last acknowledgement,
+    /// Notes that a call, an outgoing record or a change of audiences is acknowledged. After the last acknowledgement,
     /// the slot may be freed. (R8)
     mutating func acknowledge() {
         precondition(outstandingAcknowledgementCount > 0)

@@ -55,12 +55,12 @@ extension Records {
             write(self[rider].alertBytes, of: version, intoBodyOf: record)
             self[record].priority = max(self[record].priority, self[rider].priority)
         }
-        self[record].updateDigest()
+        self[record].setDigestFromBody()
     }
 }
 
 extension RecordSlot {
-    mutating func updateDigest() { digest = Body.digest(body.bytes, bodyLayout) }
+    mutating func setDigestFromBody() { digest = Body.digest(body.bytes, bodyLayout) }
 
     /// Whether the body has its digest. Then it also has the alert of the command's rider (`Records.completeBody`).
     @inline(__always) var isBodyComplete: Bool { digest != nil }
@@ -78,12 +78,12 @@ extension RecordSlot {
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. When this lane
 /// reads a newer command of the activity, that command carries the alert if it can. The wait can also end in other
 /// ways:
-/// - At `untilMilliseconds` the command ends as `superseded`, and its alert is lost.
-/// - It also ends as `superseded` when another command of the activity with a newer alert begins to wait: only one can
-///   wait.
+/// - At `untilMilliseconds` the command is finished as `superseded`, and its alert is lost.
+/// - It is also finished as `superseded` when another command of the activity with a newer alert begins to wait: only
+///   one can wait.
 /// - If the command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
-    /// The waiting command; `.null`: none.
+    /// The command, which is in the stage `awaitingCarrier`; `.null`: none.
     private(set) var record = RecordIndex.null
     /// Until when the command waits, a monotonic time; no meaning if `record` is `.null`.
     private(set) var untilMilliseconds: Int64 = 0

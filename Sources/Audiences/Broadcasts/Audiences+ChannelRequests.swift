@@ -4,18 +4,22 @@ import LiveActivity
 /// The core's requests to the keeper of channels. The shell passes them on in the same iteration. If the queue is full
 /// (R4), the request is dropped. A later command or push repeats it, and the keeper finds ended audiences by itself.
 extension Audiences {
-    static var channelNeedsMax: Int { 1_024 }
+    static var channelRequestsMax: Int { 1_024 }
 
     /// Returns the next request to the keeper; nil if there is none.
-    public mutating func takeChannelNeed() -> ChannelNeed? { channelNeeds.isEmpty ? nil : channelNeeds.removeFirst() }
+    public mutating func takeChannelRequest() -> CoreChannelRequest? {
+        channelRequests.isEmpty ? nil : channelRequests.removeFirst()
+    }
 
     /// Queues a request to the keeper. Returns whether the queue had room.
     @discardableResult
-    mutating func appendChannelNeed(_ kind: ChannelNeed.Kind, appIndex: UInt16, audience: UnsafeRawBufferPointer)
-        -> Bool
-    {
-        guard channelNeeds.count < Self.channelNeedsMax else { return false }
-        channelNeeds.append(ChannelNeed(kind: kind, appIndex: appIndex, audience: Array(audience)))
+    mutating func appendChannelRequest(
+        _ kind: CoreChannelRequest.Kind,
+        appIndex: UInt16,
+        audience: UnsafeRawBufferPointer
+    ) -> Bool {
+        guard channelRequests.count < Self.channelRequestsMax else { return false }
+        channelRequests.append(CoreChannelRequest(kind: kind, appIndex: appIndex, audience: Array(audience)))
         return true
     }
 
@@ -23,7 +27,11 @@ extension Audiences {
     /// - for an end: plan the deletion of the audience's channels
     /// - for another command: create a missing channel that the audience should have
     /// - for a start: also cancel a planned deletion
-    mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: CommandIndex, now: Moment) {
+    mutating func appendChannelRequest(
+        afterAdmissionOf command: CommandIndex,
+        _ channels: AudienceChannels,
+        now: Moment
+    ) {
         let slot = commands[command]
         let (appIndex, audience) = (audiences[slot.audience].appIndex, audiences[slot.audience].identifier.bytes)
         let rule = configuration.channelRules[appIndex]
@@ -32,17 +40,17 @@ extension Audiences {
             // Tell the keeper about the end even if the audience has no channel: the keeper may still be creating the
             // channel that an earlier command requested.
             guard channels.count > 0 || getsChannel else { return }
-            appendChannelNeed(
+            appendChannelRequest(
                 .ended(storedUntilWallMilliseconds: storedUntilWallMilliseconds(slot, channels, now: now)),
                 appIndex: appIndex,
                 audience: audience
             )
         } else if getsChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
-            appendChannelNeed(.wanted, appIndex: appIndex, audience: audience)
+            appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
             // An earlier end may have planned the deletion of the audience's channels. This request cancels
             // the deletion.
-            appendChannelNeed(.wanted, appIndex: appIndex, audience: audience)
+            appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         }
     }
 

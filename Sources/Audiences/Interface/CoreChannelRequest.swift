@@ -1,15 +1,16 @@
 public import LiveActivity
 
-/// What the core tells the worker's `ChannelKeeper` about an audience's channels. The keeper acts on it.
-public struct ChannelNeed: Sendable, Equatable {
+/// The core's request to the worker's `ChannelKeeper` about an audience's channels.
+public struct CoreChannelRequest: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// A command to the audience was admitted, so the audience needs its channels: the keeper creates missing
-        /// channels, and cancels a planned deletion of existing ones.
+        /// A command to the audience was admitted. A channel that the audience should have is missing, or the command
+        /// is a start and the audience has channels: the keeper creates missing channels, and cancels a planned
+        /// deletion of existing ones.
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of its channels. They must exist until
         /// this time (UNIX milliseconds), because APNs may still deliver a stored message; 0: APNs stores no message.
         case ended(storedUntilWallMilliseconds: Int64)
-        /// APNs does not know this channel any more.
+        /// APNs does not know this channel any more: the keeper replaces the channel.
         case lost(AudienceChannel)
     }
 

@@ -1,0 +1,182 @@
+import Audiences
+import Delivery
+import Kafka
+import Observability
+import Reactor
+
+/// What a lane takes from the Kafka thread: orders, records and delivery reports.
+extension Lane {
+    /// The maximum number of records that one iteration takes from the inbox. This bounds the duration of an iteration.
+    /// The number is large, because the newer states of an iteration replace the older ones before a command begins.
+    private static let recordsPerIterationMax = 4_096
+    /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
+    /// these records finish at once, and their memory is then still in the processor's cache.
+    private static let recordsTakenBetweenProducing = 256
+    /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
+    private static let deliveryReportsPerIterationMax = 16_384
+    /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
+    /// of one memory access.
+    private static let deliveryReportPrefetchDistance = 6
+    /// How far ahead in the inbox a record's message is prefetched; 0: the next record.
+    private static let messagePrefetchDistance = 2
+    /// How far ahead in the inbox a record's value is prefetched. Its message was prefetched two records earlier,
+    /// because the value's address is in the message.
+    private static let valuePrefetchDistance = 0
+
+    func takeLaneOrders() {
+        while let order = mailbox.orders.pop() {
+            switch order.kind {
+            case .assign: assign(order)
+            case .revoke: revoke(order)
+            case .release: release(order)
+            case .noteHighWatermark: noteHighWatermark(order)
+            case .takeSettings: takeSettings()
+            case .stop: loop.stop()
+            }
+        }
+    }
+
+    private func takeSettings() {
+        guard let settings = mailbox.takeSettings() else { return }
+        // The lane itself reads these two.
+        setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
+        setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
+        delivery.apply(settings)
+        audiences.apply(settings)
+    }
+
+    /// Tells the core how many records of each partition of the commands topic the lane has not taken yet. The
+    /// lane does this once an iteration, before the core begins to work on new records.
+    func noteLag() {
+        for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
+            let (recordCount, isAssumed) = partitions.countUntakenRecords(
+                at: entryIndex,
+                assumedRecordCount: setup.delivery.readAheadLagRecords + 1,
+                nowMilliseconds: loop.nowMilliseconds
+            )
+            delivery.noteLag(
+                partitions[entryIndex].indexInCore,
+                recordCount: recordCount,
+                isAssumed: isAssumed,
+                now: now
+            )
+        }
+    }
+
+    func takeRecords() {
+        var takenCount = 0
+        while takenCount < Self.recordsPerIterationMax, delivery.canReceive {
+            guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
+            waitingEntry = nil
+            prefetchRecords()
+            // If the lane does not know the partition, take the orders now: the Kafka thread may have sent the
+            // `LaneOrder` that assigns the partition after this iteration took its orders.
+            if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
+            guard takeUnlessFull(entry) else {
+                waitingEntry = entry
+                return
+            }
+            takenCount += 1
+            if takenCount % Self.recordsTakenBetweenProducing == 0 { produceOutgoingRecords() }
+        }
+        // If the core can take another record, request another iteration. If the core is full, the next record that
+        // settles requests one.
+        if delivery.canReceive { mailbox.wakeup.signal() }
+    }
+
+    /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
+    /// in this processor's cache.
+    private func prefetchRecords() {
+        if let entry = mailbox.inbox.peek(at: Self.messagePrefetchDistance),
+            let pointer = Message.Pointer(bitPattern: entry.messageAddress)
+        {
+            Message.prefetch(pointer)
+        }
+        if let entry = mailbox.inbox.peek(at: Self.valuePrefetchDistance),
+            let pointer = Message.Pointer(bitPattern: entry.messageAddress)
+        {
+            Message.prefetchValue(of: pointer)
+        }
+    }
+
+    /// Gives one record to its core. Discards a record whose assignment has ended, or that a requested rewind reads
+    /// again. Returns whether the entry was taken; true also if its record was discarded. If the core has no room for a
+    /// record of this partition yet, the entry keeps its message, and the caller tries again later.
+    private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
+        guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
+        let message = Message(taking: pointer)
+        guard let entryIndex = partitions.entryIndex(topic: entry.topic, partition: entry.partition),
+            partitions[entryIndex].expects(entry)
+        else { return true }
+        let indexInCore = partitions[entryIndex].indexInCore
+        guard hasRoom(for: message.offset, partitions[entryIndex]) else {
+            _ = message.releaseOwnership()
+            return false
+        }
+        partitions[entryIndex].nextOffset = message.offset + 1
+        metrics.add(.recordsReceived, Int(entry.topic))
+        let record = IncomingRecord(
+            partition: indexInCore,
+            offset: message.offset,
+            timestampMilliseconds: message.timestampMilliseconds,
+            key: message.key,
+            value: message.value,
+            trace: tracer.writeTrace(of: message)
+        )
+        if entry.topic == Intake.fanoutTopicIndex {
+            audiences.receive(
+                record,
+                instruction: FanoutHeaders.readInstruction(of: message),
+                droppedFields: DroppedFieldsHeader.read(from: message),
+                now: now
+            )
+        } else if entry.topic == Intake.deferredTopicIndex, let deferral = DeferredHeaders.readDeferral(of: message) {
+            delivery.receive(
+                record,
+                deferred: deferral,
+                droppedFields: DroppedFieldsHeader.read(from: message),
+                now: now
+            )
+        } else {
+            delivery.receive(record, now: now)
+        }
+        return true
+    }
+
+    func takeDeliveryReports() {
+        var takenCount = 0
+        while takenCount < Self.deliveryReportsPerIterationMax, let report = mailbox.deliveryReports.pop() {
+            takenCount += 1
+            if let audienceRecord = OutgoingAudienceRecord(tag: report.tag) {
+                unacknowledgedAudienceRecordCount -= 1
+                if report.errorCode == 0 { countAcknowledged(audienceRecord) }
+                audiences.deliveryReportReceived(
+                    audienceRecord,
+                    Self.makeDeliveryOutcome(of: report.errorCode),
+                    now: now
+                )
+                continue
+            }
+            // Prefetch the record of a later report. It was produced a while ago and has left the processor's
+            // cache.
+            if let laterReport = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
+                let laterRecord = OutgoingRecord(tag: laterReport.tag)
+            {
+                delivery.prefetchRecord(of: laterRecord)
+            }
+            guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
+            if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
+            noteDeferralFailure(report.errorCode, of: outgoingRecord)
+            delivery.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: report.errorCode), now: now)
+        }
+        if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
+    }
+
+    static func makeDeliveryOutcome(of error: Int32) -> OutgoingRecord.DeliveryOutcome {
+        switch error {
+        case 0: .acknowledged
+        case KafkaError.messageTooLargeCode: .tooLarge
+        default: .failed
+        }
+    }
+}
