@@ -33,8 +33,8 @@ public struct PushResponse: ~Copyable {
     public var sentAtMilliseconds: Int64
     /// The wall clock of the iteration in which the push got this response, UNIX milliseconds.
     public var responseAtMilliseconds: Int64
-    /// The number of the connection that carried the push, for ``PushRequest/avoidedConnectionNumber``; 0 if no
-    /// connection carried it.
+    /// The connection that carried the push; 0: none did. A retry can pass it as
+    /// ``PushRequest/avoidedConnectionNumber``.
     public var connectionNumber: UInt32
     public var disposition: ResponseDisposition
 

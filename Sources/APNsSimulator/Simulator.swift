@@ -285,8 +285,8 @@ public final class Simulator: Sendable {
     /// Leaves all established connections half open: nothing is sent on them any more, and PINGs are not acknowledged.
     ///
     /// - Parameter stopsReading: whether to read nothing either, so that the client's socket buffer fills up.
-    public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {
-        try await runOnEveryThread { $0.silenceAllConnections(stopsReading: stopsReading) }
+    public func makeConnectionsHalfOpen(stopsReading: Bool = false) async throws(SimulatorError) {
+        try await runOnEveryThread { $0.makeAllConnectionsHalfOpen(stopsReading: stopsReading) }
     }
 
     /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies

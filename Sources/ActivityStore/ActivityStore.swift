@@ -19,7 +19,7 @@ public protocol ActivityStoreHandler: RedisHandler {
 /// of an iteration are sent together at its end.
 public final class ActivityStore {
     let redis: RedisClient
-    private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
+    private let keyBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: SubjectKey.bytesMax, alignment: 8)
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
@@ -67,7 +67,7 @@ public final class ActivityStore {
     /// no calls share a script call, because all keys of a script call must belong to one slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind),
-            let count = StoreKey.write(call.subject, to: keyBuffer)
+            let count = SubjectKey.write(call.subject, to: keyBuffer)
         else {
             return .outOfBounds
         }

@@ -5,7 +5,7 @@ import Redis
 ///
 /// The memory is allocated once.
 struct BatchKeys: ~Copyable {
-    private static let keyBytesMax = StoreKey.bytesMax + RedisCommandWriter.argumentOverheadBytes
+    private static let keyBytesMax = SubjectKey.bytesMax + RedisCommandWriter.argumentOverheadBytes
 
     private let capacity: Int
     private(set) var count = 0

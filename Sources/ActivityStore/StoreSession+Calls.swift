@@ -19,16 +19,16 @@ extension StoreSession {
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             let code = SettlementCode(settlement)
             flushRegistrations(on: connection)
-            callBatch.append(key, code, version, digest: digest, pace: nil, retirement, alert: alert)
+            commandCallBatch.append(key, code, version, digest: digest, pace: nil, retirement, alert: alert)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .throttle(let version, let pace):
             flushRegistrations(on: connection)
-            if !callBatch.hasRoom(for: pace) { flush(on: connection) }
-            callBatch.append(key, .throttled, version, digest: 0, pace: pace, nil, alert: nil)
+            if !commandCallBatch.hasRoom(for: pace) { flush(on: connection) }
+            commandCallBatch.append(key, .throttled, version, digest: 0, pace: pace, nil, alert: nil)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .retire(let version, let retirement):
             flushRegistrations(on: connection)
-            callBatch.append(key, .tokenRetired, version, digest: 0, pace: nil, retirement, alert: nil)
+            commandCallBatch.append(key, .tokenRetired, version, digest: 0, pace: nil, retirement, alert: nil)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
             flushCallBatch(on: connection)
@@ -52,9 +52,9 @@ extension StoreSession {
             registrationBatch.append(key, confirmingDeparturesAt: atMilliseconds)
             enqueue(StoreSessionCall(tag: tag, kind: .confirmDepartures), on: connection)
         case .admitStart, .recordStart, .hold, .unregister, .reopen, .confirmDepartures:
-            issueOnActivityOrDevice(call, key: key, on: connection)
+            writeActivityOrDeviceCall(call, key: key, on: connection)
         case .takeStartToken, .holdStart, .registerDevice, .settleStart, .refundStart:
-            issueOnDevice(call, key: key, on: connection)
+            writeDeviceCall(call, key: key, on: connection)
         case .reportLifetimeEvent, .checkLifetime:
             preconditionFailure("a call about a lifetime has a key of its own")
         }
@@ -68,8 +68,8 @@ extension StoreSession {
         on connection: RedisConnection
     ) {
         flushRegistrations(on: connection)
-        if !callBatch.hasRoom(for: admission.pace) { flush(on: connection) }
-        callBatch.append(key, admission)
+        if !commandCallBatch.hasRoom(for: admission.pace) { flush(on: connection) }
+        commandCallBatch.append(key, admission)
         let call = StoreSessionCall(
             tag: tag,
             kind: admission.isEnd ? .end : .update,
@@ -82,12 +82,12 @@ extension StoreSession {
     }
 
     private func enqueue(_ call: StoreSessionCall, on connection: RedisConnection) {
-        calls.append(call)
+        outstandingCalls.append(call)
         connection.appendCall(isWritten: false, needsReplicas: call.kind.needsReplicas)
-        if callBatch.isFull || registrationBatch.isFull { flush(on: connection) }
+        if commandCallBatch.isFull || registrationBatch.isFull { flush(on: connection) }
     }
 
-    private func issueOnActivityOrDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
+    private func writeActivityOrDeviceCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .admitStart(let version, let claim, let previousClaim):
             write(.start, call.tag, key, argumentCount: 4, argumentBytes: 88, on: connection) {
@@ -129,7 +129,7 @@ extension StoreSession {
         }
     }
 
-    private func issueOnDevice(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
+    private func writeDeviceCall(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) {
         switch call.operation {
         case .takeStartToken(let type, let startBudget, let registration):
             let count = registration == nil ? 3 : 5
@@ -219,7 +219,7 @@ extension StoreSession {
             arguments(&writer)
             return writer.count
         }
-        calls.append(StoreSessionCall(tag: tag, kind: kind))
+        outstandingCalls.append(StoreSessionCall(tag: tag, kind: kind))
         connection.appendCall(isWritten: true, needsReplicas: kind.needsReplicas)
     }
 }
@@ -241,7 +241,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .activity && version.isStorable && Self.isHoldable(command)
         case .register(let registration, _, let shownVersion, _, let audiences):
             kind == .activity && registration.isWithinBounds && (shownVersion?.isStorable ?? true)
-                && Self.isAudienceList(audiences)
+                && Self.isAudienceListValid(audiences)
         case .retire(let version, let retirement):
             kind == .activity && version.isStorable && retirement.isWithinBounds
         case .settle(let version, _, _, let retirement, let alert):
@@ -253,7 +253,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
             kind == .device && start.isWithinBounds && Self.isHoldable(command)
         case .registerDevice(let type, let registration, let step, _):
             kind == .device && Self.isAttributesType(type) && registration.isWithinBounds
-                && (step.previousStart?.isWithinBounds ?? true) && Self.isAudienceList(step.audiences)
+                && (step.previousStart?.isWithinBounds ?? true) && Self.isAudienceListValid(step.audiences)
         case .settleStart(let start, _, let retirement):
             kind == .device && start.isWithinBounds && (retirement?.isWithinBounds ?? true)
         case .refundStart:
@@ -287,7 +287,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
         (1...StoreLimits.attributesTypeBytesMax).contains(type.count)
     }
 
-    private static func isAudienceList(_ list: UnsafeRawBufferPointer?) -> Bool {
+    private static func isAudienceListValid(_ list: UnsafeRawBufferPointer?) -> Bool {
         guard let list else { return true }
         return list.count % AudienceList.digestBytes == 0
             && AudienceList(list).count <= Limits.audiencesPerRegistrationMax
@@ -311,6 +311,6 @@ extension HeldStart<UnsafeRawBufferPointer> {
 
     fileprivate var isWithinBounds: Bool {
         StoreCall<UnsafeRawBufferPointer>.Operation.isAttributesType(attributesType)
-            && (1...StoreKey.bytesMax).contains(activity.count) && version.isStorable
+            && (1...SubjectKey.bytesMax).contains(activity.count) && version.isStorable
     }
 }

@@ -18,14 +18,14 @@ extension StoreSession {
         switch operation {
         case .reportLifetimeEvent(let event, let commandKeptForRestart):
             writeLifetimeReport(event, commandKeptForRestart, tag, timetableKey, activityKey, on: connection)
-        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let leaseMilliseconds):
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let firstLeaseMilliseconds):
             writeLifetimeCheck(
                 tag,
                 timetableKey,
                 activityKey,
                 beganAtMilliseconds: beganAtMilliseconds,
                 stateVersion: stateVersion,
-                leaseMilliseconds: leaseMilliseconds,
+                firstLeaseMilliseconds: firstLeaseMilliseconds,
                 on: connection
             )
         default: preconditionFailure("an operation of another kind")
@@ -109,7 +109,7 @@ extension StoreSession {
         _ activityKey: Bytes,
         beganAtMilliseconds: Int64,
         stateVersion: Version?,
-        leaseMilliseconds: Int64,
+        firstLeaseMilliseconds: Int64,
         on connection: RedisConnection
     ) {
         let argumentBytes = 160 + activityKey.count
@@ -118,7 +118,7 @@ extension StoreSession {
             $0.writeArgument(operation: "check")
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganAtMilliseconds)
-            $0.writeArgument(milliseconds: leaseMilliseconds)
+            $0.writeArgument(milliseconds: firstLeaseMilliseconds)
             if let stateVersion { $0.writeTextArgument(stateVersion) }
         }
     }

@@ -7,7 +7,7 @@ import Redis
 extension StoreSession {
     /// Takes the reply to the oldest `callCount` calls, which left as one Redis command.
     func handleReply(_ reply: Reply, toCalls callCount: Int, from reader: ReplyReader, on connection: RedisConnection) {
-        let isArray = reply.elementCount > 1 && calls[0].kind.isStateAdmission
+        let isArray = reply.elementCount > 1 && outstandingCalls[0].kind.isStateAdmission
         if callCount > 1 || isArray {
             return handleBatchReply(reply, callCount: callCount, from: reader, on: connection)
         }
@@ -43,12 +43,12 @@ extension StoreSession {
                 continue
             }
             let element = reader.element(index)
-            if calls[0].kind.isStateAdmission && element.kind == .integer {
+            if outstandingCalls[0].kind.isStateAdmission && element.kind == .integer {
                 let verdict = parseSendVerdict(number: element.integer, value: reader.element(valueIndex))
                 endOldestCall(with: verdict, on: connection)
                 valueIndex += 1
-            } else if calls[0].kind.isStateAdmission && element.isStoredActivity, let nowMilliseconds {
-                let verdict = parseSendVerdict(asAskedBy: calls[0], value: element.bytes, nowMilliseconds)
+            } else if outstandingCalls[0].kind.isStateAdmission && element.isStoredActivity, let nowMilliseconds {
+                let verdict = parseSendVerdict(asAskedBy: outstandingCalls[0], value: element.bytes, nowMilliseconds)
                 endOldestCall(with: verdict, on: connection)
             } else {
                 handleSingleReply(element, on: connection)
@@ -66,7 +66,7 @@ extension StoreSession {
     ) -> Bool {
         guard case .array(let elementCount) = reply.kind, elementCount >= callCount else { return false }
         var (numberCount, valueCount) = (0, 0)
-        for index in 0..<callCount where calls[index].kind.isStateAdmission {
+        for index in 0..<callCount where outstandingCalls[index].kind.isStateAdmission {
             let element = reader.element(index)
             if element.kind == .integer { numberCount += 1 } else if element.isStoredActivity { valueCount += 1 }
         }
@@ -79,7 +79,7 @@ extension StoreSession {
 
     /// Takes the reply to the oldest call, which the connection has already completed.
     private func handleSingleReply(_ reply: Reply, on connection: RedisConnection) {
-        let kind = calls[0].kind
+        let kind = outstandingCalls[0].kind
         if reply.kind == .error {
             endOldestCall(with: .failure(RedisError(reply: reply.bytes)), on: connection)
         } else if kind != .settle {
@@ -107,7 +107,7 @@ extension StoreSession {
     private func endOldestCall(with parsed: ParsedReply, on connection: RedisConnection) {
         switch parsed {
         case .reply(let reply):
-            guard let call = calls.removeOldest() else { return }
+            guard let call = outstandingCalls.removeOldest() else { return }
             connection.resetReconnectPause()
             handler?.storeReplied(tag: call.tag, reply)
         case .failure(let error):

@@ -22,12 +22,12 @@ final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.luaSources }
     /// The calls that have no reply yet, oldest first.
-    var calls: CallQueue<StoreSessionCall>
+    var outstandingCalls: CallQueue<StoreSessionCall>
     /// Updates, ends and settlements that are not written yet. The session writes them before it writes any other call,
-    /// so that Redis replies in the order of ``calls``.
-    var callBatch: CallBatch
-    /// Registrations and confirmations that are not written yet. While this batch has a call, ``callBatch`` is empty,
-    /// so that calls are written in the order in which they were issued.
+    /// so that Redis replies in the order of ``outstandingCalls``.
+    var commandCallBatch: CallBatch
+    /// Registrations and confirmations that are not written yet. While this batch has a call, ``commandCallBatch`` is
+    /// empty, so that calls are written in the order in which they were issued.
     var registrationBatch: RegistrationBatch
     /// Room for the token of a reply after unpacking, when each packed byte has become two digits.
     let tokenBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoredDeviceToken.bytesMax * 2, alignment: 1)
@@ -37,8 +37,8 @@ final class StoreSession: RedisSession {
     ///     of one Redis command.
     ///   - handler: The session keeps a weak reference to it.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
-        calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        callBatch = CallBatch(capacity: configuration.callsPerCommandMax)
+        outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)
+        commandCallBatch = CallBatch(capacity: configuration.callsPerCommandMax)
         registrationBatch = RegistrationBatch(capacity: configuration.callsPerCommandMax)
         self.handler = handler
     }
@@ -53,15 +53,15 @@ final class StoreSession: RedisSession {
     }
 
     func flushCallBatch(on connection: RedisConnection) {
-        guard callBatch.count > 0 else { return }
+        guard commandCallBatch.count > 0 else { return }
         let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
         connection.write(
-            callCount: callBatch.count,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + callBatch.commandBytesMax
+            callCount: commandCallBatch.count,
+            bytesMax: ScriptPrefixes.bytesPerPrefix + commandCallBatch.commandBytesMax
         ) {
-            callBatch.write(prefix: prefix, to: $0)
+            commandCallBatch.write(prefix: prefix, to: $0)
         }
-        callBatch.removeAll()
+        commandCallBatch.removeAll()
     }
 
     func flushRegistrations(on connection: RedisConnection) {
@@ -75,12 +75,14 @@ final class StoreSession: RedisSession {
     }
 
     func discardCollectedCalls() {
-        callBatch.removeAll()
+        commandCallBatch.removeAll()
         registrationBatch.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {
-        guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
+        guard let call = outstandingCalls.removeOldest() else {
+            preconditionFailure("a call failed that was not issued")
+        }
         handler?.storeCallFailed(tag: call.tag, script: call.kind.loggedScript, error: error)
     }
 }

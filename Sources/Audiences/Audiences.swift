@@ -117,7 +117,7 @@ public struct Audiences: ~Copyable {
     var activityStoreQueue: StoreQueue<RefusedMemberIndex>
     var outgoingRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     var timers: TimerQueue
-    var writer = JSONWriter()
+    var valueWriter = JSONWriter()
     var keyWriter = JSONWriter()
     /// The address of the push that was offered last: the digits of its token, or the channel's id. Allocated once
     /// (R3). A push to a member that has just joined does not use it: its token is in `membershipChanges`.

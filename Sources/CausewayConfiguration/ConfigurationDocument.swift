@@ -118,7 +118,7 @@ extension ConfigurationDocument {
             let keyPattern = sectionPattern.isEmpty ? name : "\(sectionPattern).\(name)"
             if name.contains(".") {
                 addFault(place(of: keyNode), key, "has a dot; write nested sections, each indented")
-            } else if let valueKind = ConfigurationNames.valueKinds[keyPattern] {
+            } else if let valueKind = ConfigurationNames.valueKindsByKeyPattern[keyPattern] {
                 checkValue(value, valueKind: valueKind, key: key, keyPlace: place(of: keyNode))
             } else if let namedSection = NamedSection(rawValue: keyPattern) {
                 withMapping(of: value, key: key) { $0.checkNamedSection($1, of: namedSection) }

@@ -224,7 +224,7 @@ struct WorkerSetup: @unchecked Sendable {
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             inboxBytesMax: Int(memoryBudget.inboxBytesPerLane),
             rereading: RereadingState(
-                exchange: rereadingExchange,
+                storeWatchExchange: rereadingExchange,
                 commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
             ),
             metricRegistry: metricRegistry,

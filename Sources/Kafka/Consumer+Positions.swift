@@ -118,7 +118,7 @@ extension Consumer {
         switch code {
         case RD_KAFKA_RESP_ERR_NO_ERROR: return nil
         case RD_KAFKA_RESP_ERR__STATE where assignment.contains(partition):
-            return isCooperative ? reassign(list) : reassignAll(partition, at: position)
+            return isCooperative ? reassign(list) : reassignAllPartitions(moving: partition, to: position)
         default: return KafkaError(code, partition: partition)
         }
     }
@@ -131,10 +131,10 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Paused partitions are resumed before, and paused again afterwards. Otherwise the
-    /// new assignment would make librdkafka forget the pause without starting the partitions, and a later `resume`
-    /// could not start them either.
-    private func reassignAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
+    /// Assigns all partitions again: one at the position, the others where they are. Paused partitions are resumed
+    /// before, and paused again afterwards. Otherwise the new assignment would make librdkafka forget the pause without
+    /// starting the partitions, and a later `resume` could not start them either.
+    private func reassignAllPartitions(moving partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.
         let allPositions = readPositions(of: assignment.subtracting([partition]))

@@ -219,13 +219,13 @@ extension Consumer {
     /// Waits before a commit is sent again, because no event says when the coordinator accepts commits again. If an
     /// acknowledgement of an earlier commit arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
-        let waitMilliseconds = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
+        let waitMilliseconds = deadline.remainingMilliseconds(atMost: Self.commitRetryPauseMilliseconds)
         if let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) {
             _ = handleAcknowledgement(event)
         }
     }
 
-    private static var commitPauseMilliseconds: Int32 { 50 }
+    private static var commitRetryPauseMilliseconds: Int32 { 50 }
 
     private func takeCommitAcknowledgements() -> KafkaError? {
         var failure: KafkaError?

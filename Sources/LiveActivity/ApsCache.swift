@@ -17,7 +17,7 @@ public struct ApsCache: ~Copyable {
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
-    private var rememberedCommand = Command.blank
+    private var rememberedFields = Command.blank
     private var rememberedKeys = ApsKeys()
 
     /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered: it is too
@@ -47,8 +47,8 @@ public struct ApsCache: ~Copyable {
         else {
             return nil
         }
-        let distance = start &- Int(rememberedCommand.aps.offset)
-        command.copyAps(of: rememberedCommand, movedBy: distance)
+        let distance = start &- Int(rememberedFields.aps.offset)
+        command.copyAps(of: rememberedFields, movedBy: distance)
         keys = rememberedKeys
         keys.alertPosition &+= distance
         return start &+ dictionaryByteCount
@@ -76,7 +76,7 @@ public struct ApsCache: ~Copyable {
         }
         dictionaryBytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         dictionaryByteCount = Int(range.count)
-        rememberedCommand.copyAps(of: command, movedBy: 0)
+        rememberedFields.copyAps(of: command, movedBy: 0)
         rememberedKeys = keys
     }
 }

@@ -42,7 +42,7 @@ public enum Decimal {
         // and the last eight at once.
         let (high, low) = value.quotientAndRemainder(dividingBy: 100_000_000)
         let count = writeDigitPairs(high, to: destination)
-        (destination + count).storeBytes(of: eightDigits(low).littleEndian, as: UInt64.self)
+        (destination + count).storeBytes(of: eightASCIIDigits(low).littleEndian, as: UInt64.self)
         return count &+ 8
     }
 
@@ -84,7 +84,7 @@ public enum Decimal {
         while position >= 8 {
             position &-= 8
             let (quotient, eight) = rest.quotientAndRemainder(dividingBy: 100_000_000)
-            (destination + position).storeBytes(of: eightDigits(eight).littleEndian, as: UInt64.self)
+            (destination + position).storeBytes(of: eightASCIIDigits(eight).littleEndian, as: UInt64.self)
             rest = quotient
         }
         while position > 0 {
@@ -104,7 +104,7 @@ public enum Decimal {
     /// `n` below 100.
     @inlinable
     @inline(__always)
-    public static func eightDigits(_ value: UInt64) -> UInt64 {
+    public static func eightASCIIDigits(_ value: UInt64) -> UInt64 {
         let fours = value / 10_000 | (value % 10_000) &<< 32
         let hundreds = (fours &* 10_486) &>> 20 & 0x0000_007F_0000_007F
         let pairs = hundreds | (fours &- hundreds &* 100) &<< 16

@@ -31,7 +31,7 @@ extension SharedHashes {
         }
     }
 
-    /// The entries that one call of ``claimEntries(_:_:leaseMilliseconds:ageMillisecondsMax:)`` has claimed.
+    /// The entries that one call of ``claimEntries(_:_:firstLeaseMilliseconds:ageMillisecondsMax:)`` has claimed.
     public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -71,18 +71,18 @@ extension SharedHashes {
     /// Claims the entries with these names that are still due. A claim makes the entry due at a later time. Until then,
     /// no worker can claim the entry again.
     ///
-    /// After the first claim, an entry is due again after `leaseMilliseconds`. Each further claim doubles this time, up
-    /// to 32 times `leaseMilliseconds`, because an outage may delay the work for hours.
+    /// After the first claim, an entry is due again after `firstLeaseMilliseconds`. Each further claim doubles this
+    /// time, up to 32 times `firstLeaseMilliseconds`, because an outage may delay the work for hours.
     ///
     /// In two cases the call removes a due entry with its data and does not claim it: the time in the entry's text
     /// (hash `+`) is longer ago than `ageMillisecondsMax`; or the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
-        leaseMilliseconds: Int64,
+        firstLeaseMilliseconds: Int64,
         ageMillisecondsMax: Int64
     ) throws(RedisError) -> ClaimedEntries {
-        let limitArguments = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
+        let limitArguments = [firstLeaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
         let (now, entryCount, flatPairs) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
         var claimedEntries = ClaimedEntries(
             nowMilliseconds: now,

@@ -235,7 +235,7 @@ import Testing
     }
 
     @Test func `Within the grace period nothing is applied after the end`() throws {
-        var phone = try ModelledPhone(rules: DeviceRules(endedTokenGraceMilliseconds: 60_000))
+        var phone = try ModelledPhone(rules: DeviceRules(retiredTokenGraceMilliseconds: 60_000))
         _ = try phone.push(Step(event: "end"))
         #expect(try phone.push(Step(atSeconds: 69, home: 2)) == (.success, .ignoredAfterEnd))
         #expect(try phone.push(Step(atSeconds: 70, home: 3)) == (.expiredToken, nil))

@@ -356,7 +356,7 @@ import Testing
         )
         let device = TestKey.device("device")
         let wrongCalls: [(Operation, TestKey)] = [
-            (update, .activity("")), (update, .activity(String(repeating: "x", count: StoreKey.bytesMax))),
+            (update, .activity("")), (update, .activity(String(repeating: "x", count: SubjectKey.bytesMax))),
             (update, device),
             (.hold(attributesType: nil, version: version, command: []), key),
             (

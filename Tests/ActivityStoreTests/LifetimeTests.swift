@@ -20,7 +20,7 @@ import Testing
         }
         func lifeContinues(_ milliseconds: Int64) -> Bool {
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, leaseMilliseconds: 0)
+                .checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, firstLeaseMilliseconds: 0)
             )
             .verdict
                 == .retry
@@ -71,7 +71,7 @@ import Testing
                     .checkLifetime(
                         beganAtMilliseconds: beganAt,
                         stateVersion: keptCommand?.version,
-                        leaseMilliseconds: 0
+                        firstLeaseMilliseconds: 0
                     )
                 case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: keptCommand)
                 default:
@@ -146,7 +146,7 @@ import Testing
         reportEvent(.updatedAfterEnd, makeCommand(false, 7))
         #expect(
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: nil, leaseMilliseconds: 0)
+                .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: nil, firstLeaseMilliseconds: 0)
             )
             .verdict
                 == .retry
@@ -158,7 +158,7 @@ import Testing
             let state = Version(timestamp: Self.start / 1_000 + second, sequence: 0)
             return
                 comparison.perform(
-                    .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: state, leaseMilliseconds: 9)
+                    .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: state, firstLeaseMilliseconds: 9)
                 )
                 .verdict
         }
@@ -193,32 +193,32 @@ import Testing
             later
         )
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
-        func claim(leaseMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
+        func claim(firstLeaseMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.timetableCount)
                 .flatMap { number in
                     try shared.claimDue(
                         LifetimeKey.timetableKey(number),
-                        leaseMilliseconds: leaseMilliseconds,
+                        firstLeaseMilliseconds: firstLeaseMilliseconds,
                         ageMillisecondsMax: ageMillisecondsMax
                     )
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
         }
-        #expect(try claim(leaseMilliseconds: 0) == ["\(due.text) b \(Self.start) 1"])
+        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(Self.start) 1"])
         #expect(
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: 0),
+                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, firstLeaseMilliseconds: 0),
                 due
             )
             .verdict
                 == .retry
         )
-        #expect(try claim(leaseMilliseconds: 60_000) == ["\(due.text) b \(Self.start) 2"])
-        #expect(try claim(leaseMilliseconds: 60_000) == [])
+        #expect(try claim(firstLeaseMilliseconds: 60_000) == ["\(due.text) b \(Self.start) 2"])
+        #expect(try claim(firstLeaseMilliseconds: 60_000) == [])
         comparison.perform(.reportLifetimeEvent(.removed), due)
         comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
-        #expect(try claim(leaseMilliseconds: 0) == ["\(due.text) b \(Self.start + 1) 1"])
-        #expect(try claim(leaseMilliseconds: 0, ageMillisecondsMax: Self.hour) == [])
+        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(Self.start + 1) 1"])
+        #expect(try claim(firstLeaseMilliseconds: 0, ageMillisecondsMax: Self.hour) == [])
         let names = (0..<LifetimeKey.timetableCount)
             .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
@@ -300,18 +300,22 @@ import Testing
                         + shared.claimDue(key).count
                 }
         }
-        func checkLifetime(leaseMilliseconds: Int64) -> StoreVerdict {
+        func checkLifetime(firstLeaseMilliseconds: Int64) -> StoreVerdict {
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, leaseMilliseconds: leaseMilliseconds)
+                .checkLifetime(
+                    beganAtMilliseconds: Self.start,
+                    stateVersion: nil,
+                    firstLeaseMilliseconds: firstLeaseMilliseconds
+                )
             )
             .verdict
         }
         comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
         #expect(try claimDueCount() == 1)
-        #expect(checkLifetime(leaseMilliseconds: 60_000) == .retry)
+        #expect(checkLifetime(firstLeaseMilliseconds: 60_000) == .retry)
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
-            #expect(checkLifetime(leaseMilliseconds: 0) == .retry)
+            #expect(checkLifetime(firstLeaseMilliseconds: 0) == .retry)
             comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
@@ -334,14 +338,15 @@ import Testing
 
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
-    fileprivate func claimDue(_ key: [UInt8], leaseMilliseconds: Int64 = 0, ageMillisecondsMax: Int64 = .max) throws
+    fileprivate func claimDue(_ key: [UInt8], firstLeaseMilliseconds: Int64 = 0, ageMillisecondsMax: Int64 = .max)
+        throws
         -> [Claim]
     {
         let names = try readDueEntries(key, from: 0, entriesMax: 9).entries.map(\.name)
         return try claimEntries(
             key,
             names,
-            leaseMilliseconds: leaseMilliseconds,
+            firstLeaseMilliseconds: firstLeaseMilliseconds,
             ageMillisecondsMax: ageMillisecondsMax
         )
         .claims

@@ -7,11 +7,15 @@ import Testing
 /// Records that were passed over leave no trace when they no longer wait. (R30)
 @Suite struct PassedOverRecordTests {
     private static let names = SimulatedNames.names[0]
+    // Audiences with ids of the same length, so that their records have the same size.
+    private static let audience = "match-10"
+    private static let passedOverAudience = "match-11"
+    private static let laterAudience = "match-13"
 
     /// The bytes that one record of these tests occupies.
     private static var recordBytes: Int {
         let harness = RoundHarness()
-        harness.appendCommand(10, "match-10")
+        harness.appendCommand(10, audience)
         return harness.core.recordBytes
     }
 
@@ -19,16 +23,22 @@ import Testing
     /// read again, from its first record on. Then the first partition is revoked, and the round drops the second record
     /// before it is read again.
     @Test func `A record that was passed over leaves no trace if it is dropped before it is read again`() {
+        // The log of the added partition: a record of app 1, then two records of app 0.
         let addedLogWriter = RoundHarness()
-        addedLogWriter.appendCommand(11, "match-11", appIndex: 1)
-        addedLogWriter.appendCommand(12, "match-10")
-        addedLogWriter.appendCommand(13, "match-13")
+        addedLogWriter.appendCommand(11, Self.passedOverAudience, appIndex: 1)
+        addedLogWriter.appendCommand(12, Self.audience)
+        addedLogWriter.appendCommand(13, Self.laterAudience)
         let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes)
-        for number in [10, 13] { harness.join(Self.names[0], "match-\(number)") }
-        for number in [10, 11] { harness.join(Self.names[1], "match-\(number)", appIndex: 1) }
-        harness.appendCommand(10, "match-10")
-        harness.appendCommand(10, "match-10", appIndex: 1)
+        for audience in [Self.audience, Self.laterAudience] { harness.join(Self.names[0], audience) }
+        for audience in [Self.audience, Self.passedOverAudience] { harness.join(Self.names[1], audience, appIndex: 1) }
+
+        // Each app begins a round of the first partition. The two records use all the room.
+        harness.appendCommand(10, Self.audience)
+        harness.appendCommand(10, Self.audience, appIndex: 1)
         harness.performPendingWork()
+
+        // The first record of the added partition is passed over. App 1's round then ends, which makes room for the
+        // second record: it joins the round of app 0.
         let addedPartition = harness.addPartition()
         harness.read(addedLogWriter.log[0], at: 0, from: addedPartition)
         #expect(harness.core.passedOverCount(addedPartition) == 1, "there is no room")
@@ -36,11 +46,15 @@ import Testing
         harness.read(addedLogWriter.log[1], at: 1, from: addedPartition)
         harness.performPendingWork()
         #expect(harness.core.passedOverCount(addedPartition) == 1, "the round is under way")
+
+        // The added partition begins to be read again. The revocation of the first partition drops the second record.
         #expect(harness.rewindRequest(addedPartition) == FanoutRewind(offset: 0, pauseMilliseconds: 0))
         harness.core.rewindBegan(addedPartition, from: 0, now: harness.moment)
         #expect(harness.beginRevoking())
         harness.core.release(partition: 0, now: harness.moment)
         #expect(harness.core.passedOverCount(addedPartition) == 2)
+
+        // The reading goes on from the first record, and the two records are sent.
         harness.advanceClock(milliseconds: 5_000)
         // If the partition was now read from the second record on, the first one would never be read.
         #expect(harness.rewindRequest(addedPartition) == nil)
@@ -50,6 +64,8 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.content) == [12])
         #expect(harness.core.passedOverCount(addedPartition) == 0)
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == nil)
+
+        // The third record has room at once, and all three records settle.
         harness.read(addedLogWriter.log[2], at: 2, from: addedPartition)
         #expect(harness.core.passedOverCount(addedPartition) == 0)
         #expect(harness.sendAndAcceptPushes().map(\.content) == [13])

@@ -86,7 +86,7 @@ struct GeneratedConfigurationTextTests {
     }
 
     @Test func `The Markdown page has one row for each key`() {
-        let rows = MarkdownPage.text(of: keys).split(separator: "\n").filter { $0.hasPrefix("| `") }
+        let rows = ConfigurationPage.text(of: keys).split(separator: "\n").filter { $0.hasPrefix("| `") }
         #expect(
             rows == [
                 "| `one.address` | A host \\| name. | required |  | from the next start |",

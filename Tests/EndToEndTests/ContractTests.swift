@@ -34,7 +34,7 @@ struct ContractTests {
             let receivedHeaders = try ReceivedHeaders(run)
             defer { receivedHeaders.close() }
             try run.send(try Self.undecodableCommand(id: "trap"))
-            try run.results.await(["trap"], outcome: "invalid") { try run.deployment.checkProcesses() }
+            try run.results.await(["trap"], outcome: "invalid") { try run.deployment.throwIfAnyProcessHasEnded() }
             #expect(run.results.lastResult("trap")?["reason"] as? String == "undecodable")
             try receivedHeaders.await { $0.deadLetterHeaders.count == 1 }
             let letter = try #require(receivedHeaders.deadLetterHeaders.first)
@@ -54,7 +54,7 @@ struct ContractTests {
             defer { run.close() }
             try run.send(try Self.undecodableCommand(id: "trap"))
             // The activity has no registration, so its state is held.
-            try run.results.await(["trap"], outcome: "held") { try run.deployment.checkProcesses() }
+            try run.results.await(["trap"], outcome: "held") { try run.deployment.throwIfAnyProcessHasEnded() }
             try run.awaitMetrics("the counted mismatch") {
                 $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
                     && $0.sum("causeway_dead_letters_total", ["app": "ride"]) == 0
@@ -81,7 +81,7 @@ struct ContractTests {
             }
             defer { run.close() }
             try run.send(try Self.undecodableCommand(id: "before"))
-            try run.results.await(["before"], outcome: "held") { try run.deployment.checkProcesses() }
+            try run.results.await(["before"], outcome: "held") { try run.deployment.throwIfAnyProcessHasEnded() }
             let worker = try #require(run.deployment.worker)
             let log = { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
             try "{".write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
@@ -99,7 +99,7 @@ struct ContractTests {
             aps["timestamp"] = 1_790_000_003
             laterCommand["aps"] = aps
             try run.send(laterCommand)
-            try run.results.await(["after"], outcome: "invalid") { try run.deployment.checkProcesses() }
+            try run.results.await(["after"], outcome: "invalid") { try run.deployment.throwIfAnyProcessHasEnded() }
         }
     }
 }

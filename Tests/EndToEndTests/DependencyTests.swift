@@ -139,7 +139,7 @@ extension ExampleRun {
     /// Waits until the condition holds, and fails if a process of the deployment has ended.
     func await(_ what: @autoclosure () -> String, until isMet: () throws -> Bool) throws {
         try eventually(what()) {
-            try deployment.checkProcesses()
+            try deployment.throwIfAnyProcessHasEnded()
             return try isMet()
         }
     }

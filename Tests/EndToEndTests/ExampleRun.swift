@@ -154,7 +154,7 @@ final class ExampleRun {
         try registrationRelay.copyRegistrations(upTo: count, to: commandProducer, withinMilliseconds: limitMilliseconds)
         {
             () throws(LabError) in
-            try deployment.checkProcesses()
+            try deployment.throwIfAnyProcessHasEnded()
             commandProducer.takeDeliveryReports()
         }
     }
@@ -188,14 +188,14 @@ final class ExampleRun {
     func takeResults(milliseconds: Int) throws {
         try results.take(milliseconds: milliseconds) {
             commandProducer.takeDeliveryReports()
-            try deployment.checkProcesses()
+            try deployment.throwIfAnyProcessHasEnded()
         }
     }
 
     func awaitAccepted(_ commands: [String]) throws {
         try results.await(commands, outcome: "accepted") {
             commandProducer.takeDeliveryReports()
-            try deployment.checkProcesses()
+            try deployment.throwIfAnyProcessHasEnded()
         }
     }
 

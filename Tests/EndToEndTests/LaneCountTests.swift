@@ -39,7 +39,7 @@ struct LaneCountTests {
             )
             var log = ""
             try eventually("the worker's start") {
-                try deployment.checkProcesses()
+                try deployment.throwIfAnyProcessHasEnded()
                 log = try String(contentsOfFile: deployment.path("worker.log"), encoding: .utf8)
                 return log.contains("worker started")
             }

@@ -40,7 +40,7 @@ struct MetricsTests {
                     producer: commandProducer.producer
                 )
                 commandProducer.takeDeliveryReports()
-                try run.deployment.checkProcesses()
+                try run.deployment.throwIfAnyProcessHasEnded()
                 while try reader.drain(limit: 1_000) {}
                 return feed.isFinished && reader.tally.commandCount >= feed.commandCount
             }

@@ -19,14 +19,14 @@ struct OutageDeploymentTests {
         )
         defer { deployment.end() }
         try deployment.redis.start()
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
         try deployment.perform(.kill(.redis(0)))
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
         try deployment.perform(.start(.redis(0)))
         let server = try deployment.redis.server(0)
         server.signal(SIGKILL)
         #expect(server.wait(milliseconds: 60_000) == .killed(signal: SIGKILL))
-        let error = #expect(throws: LabError.self) { try deployment.checkProcesses() }
+        let error = #expect(throws: LabError.self) { try deployment.throwIfAnyProcessHasEnded() }
         #expect(error?.reason.hasPrefix("the redis-server ") == true)
     }
 }

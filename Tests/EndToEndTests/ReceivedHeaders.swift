@@ -37,7 +37,7 @@ final class ReceivedHeaders: ConsumerHandler {
             guard ContinuousClock.now < deadline else {
                 throw Timeout(awaiting: "headers: \(resultHeaders), \(deadLetterHeaders)")
             }
-            try run.deployment.checkProcesses()
+            try run.deployment.throwIfAnyProcessHasEnded()
             guard let consumer, case .message(let message) = consumer.poll() else {
                 wakeup.waitBlocking(milliseconds: Self.pauseMilliseconds)
                 continue

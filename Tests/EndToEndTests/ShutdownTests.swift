@@ -183,7 +183,7 @@ private final class MatchPlayback {
             every: .milliseconds(1)
         ) {
             commandProducer.takeDeliveryReports()
-            try run.deployment.checkProcesses()
+            try run.deployment.throwIfAnyProcessHasEnded()
             while try reader.drain(limit: 1_000) {}
             return isDone()
         }
@@ -205,7 +205,7 @@ private final class MatchPlayback {
     /// push may come after the last result.
     func expectFinalStates() throws {
         try eventually("the final state on \(feed.phoneCount) phones", within: Self.matchWaitMax) {
-            try run.deployment.checkProcesses()
+            try run.deployment.throwIfAnyProcessHasEnded()
             return try phones.compare(with: feed).matchingPhoneCount == feed.phoneCount
         }
     }

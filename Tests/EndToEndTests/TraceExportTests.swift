@@ -369,7 +369,7 @@ private final class TraceCollector {
     func awaitSpans(_ what: String, until isMet: ([JSONObject]) -> Bool) throws -> [JSONObject] {
         var spans: [JSONObject] = []
         try eventually("\(what), there are \(spans.count)") {
-            try deployment.checkProcesses()
+            try deployment.throwIfAnyProcessHasEnded()
             spans = try self.spans()
             return isMet(spans)
         }

@@ -176,15 +176,15 @@ struct LimitedLogTests {
         #expect(permit(0, at: 100) == nil)
         // The log has no room for another subject, so it replaces the one that was seen longest ago.
         #expect(permit(-1, at: 100) == 0 && permit(0, at: 101) == nil && permit(1, at: 101) == 0)
-        for pool in 0..<2 * LogRepetitionLimiter.forgottenLineCountsMax {
+        for pool in 0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax {
             _ = limiter.takeSuppressedCountIfPermitted(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
-        let rememberedCount = (0..<2 * LogRepetitionLimiter.forgottenLineCountsMax)
+        let rememberedCount = (0..<2 * LogRepetitionLimiter.failuresWithForgottenSubjectsMax)
             .count { limiter.forgetFailures([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // The log remembers `subjectsMax` present failures and `forgottenLineCountsMax` replaced ones. One of the
-        // replaced failures is a `kafkaError`, but `rememberedCount` counts only the kind `apnsUntrusted`.
+        // The log remembers `subjectsMax` present failures and `failuresWithForgottenSubjectsMax` replaced ones. One of
+        // the replaced failures is a `kafkaError`, but `rememberedCount` counts only the kind `apnsUntrusted`.
         #expect(
-            rememberedCount == LogRepetitionLimiter.forgottenLineCountsMax - 1
+            rememberedCount == LogRepetitionLimiter.failuresWithForgottenSubjectsMax - 1
                 + LogRepetitionLimiter.subjectsMax
         )
 

@@ -33,7 +33,7 @@ extension DeviceModel {
     }
 
     private func graceMilliseconds(_ reason: SimulatedReason) -> Int64 {
-        reason == .expiredToken ? rules.endedTokenGraceMilliseconds : 0
+        reason == .expiredToken ? rules.retiredTokenGraceMilliseconds : 0
     }
 
     /// Delivers an accepted push to the phone.

@@ -21,12 +21,12 @@ public struct DeviceRules: Sendable, Equatable {
     public var startBudget: Budget?
     /// How long APNs still responds with 200 to pushes for the update token of an ended or dismissed activity, or for
     /// a token that was replaced.
-    public var endedTokenGraceMilliseconds: Int64
+    public var retiredTokenGraceMilliseconds: Int64
 
-    public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, endedTokenGraceMilliseconds: Int64 = 0) {
+    public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, retiredTokenGraceMilliseconds: Int64 = 0) {
         self.updateBudget = updateBudget
         self.startBudget = startBudget
-        self.endedTokenGraceMilliseconds = min(max(0, endedTokenGraceMilliseconds), Self.graceMillisecondsMax)
+        self.retiredTokenGraceMilliseconds = min(max(0, retiredTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
     /// The longest grace time, one year. A longer configured time is shortened to one year, so that the end of a grace

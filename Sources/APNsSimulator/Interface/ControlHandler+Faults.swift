@@ -36,12 +36,12 @@ extension ControlHandler {
         return Self.jsonObject { _ in }
     }
 
-    func silenceConnections(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func makeConnectionsHalfOpen(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let stopsReading = try call.readBodyIfPresent(default: false) { tape throws(SimulatorError) in
             try tape.rejectMembers(except: ["stopsReading"], "no such part of a silence")
             return try tape.optionalFlag("stopsReading", of: 0) ?? false
         }
-        try await simulator.silenceConnections(stopsReading: stopsReading)
+        try await simulator.makeConnectionsHalfOpen(stopsReading: stopsReading)
         return Self.jsonObject { _ in }
     }
 }

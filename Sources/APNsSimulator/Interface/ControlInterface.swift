@@ -198,7 +198,7 @@ struct ControlHandler: Sendable {
         case ("DELETE", "/faults"): try await clearFaults()
         case ("POST", "/goaway"): try await sendGoAway(call)
         case ("POST", "/cut"): try await cutConnections()
-        case ("POST", "/silence"): try await silenceConnections(call)
+        case ("POST", "/silence"): try await makeConnectionsHalfOpen(call)
         case ("POST", "/clock"): try await advanceClock(call)
         case ("POST", "/reset"): try await reset()
         default: try await respond(toChannelCall: call)

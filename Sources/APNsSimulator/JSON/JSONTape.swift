@@ -34,7 +34,7 @@ struct JSONTape: ~Copyable {
         case unexpectedEnd
         case notUTF8
 
-        /// What is wrong with the text. A message puts it after words such as `not JSON: `.
+        /// The fault as the end of a message, for example after `not JSON: `.
         var description: String {
             switch self {
             case .tooLong: "it is longer than \(JSONTape.textBytesMax) bytes"

@@ -210,7 +210,7 @@ final class ServerLoop {
         for connection in Array(connections.values) { connection.closeWithoutCloseNotify() }
     }
 
-    func silenceAllConnections(stopsReading: Bool) {
+    func makeAllConnectionsHalfOpen(stopsReading: Bool) {
         for connection in connections.values { connection.becomeHalfOpen(stopsReading: stopsReading) }
     }
 

@@ -6,26 +6,26 @@ import Redis
 extension AudienceSession {
     /// Takes the reply to the `count` oldest calls, which left as one Redis command.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
-        switch calls.oldest?.kind {
+        switch outstandingCalls.oldest?.kind {
         case .append: return handleAppendReply(reply, callCount: count, from: reader, on: connection)
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
         // Ignore the result, which is true: since this reply arrived, nothing could have closed the connection.
         _ = connection.completeOldestCall(from: reader)
-        guard let call = calls.oldest else { return }
+        guard let call = outstandingCalls.oldest else { return }
         switch call.kind {
         case .readDirectoryForAppend, .arrange:
             guard let directory = reply.bytesIfStringOrNull else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
-            _ = calls.removeOldest()
+            _ = outstandingCalls.removeOldest()
             entryAppender.handleDirectory(directory, call.appendIndex)
         default:
             guard let audienceReply = parseReply(reply, of: call.kind, from: reader) else {
                 return handleProtocolViolation(on: connection)
             }
             connection.resetReconnectPause()
-            _ = calls.removeOldest()
+            _ = outstandingCalls.removeOldest()
             entryAppender.handler?.audienceStoreReplied(tag: call.tag, audienceReply)
         }
     }
@@ -50,7 +50,9 @@ extension AudienceSession {
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.resetReconnectPause()
-                if let call = calls.removeOldest() { entryAppender.handleAppendOutcome(call.appendIndex, outcome) }
+                if let call = outstandingCalls.removeOldest() {
+                    entryAppender.handleAppendOutcome(call.appendIndex, outcome)
+                }
             } else {
                 return handleProtocolViolation(on: connection)
             }
@@ -79,7 +81,7 @@ extension AudienceSession {
                 )
             else { return handleProtocolViolation(on: connection) }
             connection.resetReconnectPause()
-            if let call = calls.removeOldest() {
+            if let call = outstandingCalls.removeOldest() {
                 entryAppender.handler?.audienceStoreReplied(tag: call.tag, audienceReply)
             }
         }

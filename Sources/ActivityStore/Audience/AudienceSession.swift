@@ -25,19 +25,19 @@ final class AudienceSession: RedisSession {
     var scripts: [String] { AudienceScript.luaSources }
     let entryAppender: EntryAppender
     /// The calls that have no reply yet, oldest first.
-    var calls: CallQueue<AudienceSessionCall>
+    var outstandingCalls: CallQueue<AudienceSessionCall>
     /// The indices in ``EntryAppendTable`` of entries that are not written yet. Before a call of any other kind, the
-    /// session writes these entries, so that Redis replies in the order of ``calls``.
+    /// session writes these entries, so that Redis replies in the order of ``outstandingCalls``.
     private let collectedAppendIndices: UnsafeMutableBufferPointer<UInt16>
     private var collectedAppendCount = 0
     /// Checkpoints that are not written yet. Before a call of any other kind, the session writes them, so that Redis
-    /// replies in the order of ``calls``.
+    /// replies in the order of ``outstandingCalls``.
     private var collectedCheckpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
     ///   the calls of one Redis command.
     init(configuration: RedisConfiguration, entryAppender: EntryAppender) {
-        calls = CallQueue(capacity: configuration.outstandingCallsMax)
+        outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)
         collectedAppendIndices = .allocate(capacity: configuration.callsPerCommandMax)
         collectedCheckpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
         self.entryAppender = entryAppender
@@ -56,7 +56,7 @@ final class AudienceSession: RedisSession {
         flushCheckpoints(on: connection)
         collectedAppendIndices.initializeElement(at: collectedAppendCount, to: index)
         collectedAppendCount += 1
-        calls.append(AudienceSessionCall(tag: 0, kind: .append, appendIndex: index))
+        outstandingCalls.append(AudienceSessionCall(tag: 0, kind: .append, appendIndex: index))
         connection.appendCall(isWritten: false)
         if collectedAppendCount == collectedAppendIndices.count { flush(on: connection) }
         return .issued
@@ -141,7 +141,7 @@ final class AudienceSession: RedisSession {
         flushAppends(on: connection)
         if !collectedCheckpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
         collectedCheckpoints.append(key, range, claim: claim, text: text)
-        calls.append(AudienceSessionCall(tag: tag, kind: .checkpoint))
+        outstandingCalls.append(AudienceSessionCall(tag: tag, kind: .checkpoint))
         connection.appendCall(isWritten: false)
         if collectedCheckpoints.isFull { flushCheckpoints(on: connection) }
         return .issued
@@ -210,7 +210,7 @@ final class AudienceSession: RedisSession {
             arguments(&writer)
             return writer.count
         }
-        calls.append(call)
+        outstandingCalls.append(call)
         connection.appendCall(isWritten: true)
     }
 
@@ -222,7 +222,9 @@ final class AudienceSession: RedisSession {
     }
 
     func handleFailure(_ error: RedisError) {
-        guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
+        guard let call = outstandingCalls.removeOldest() else {
+            preconditionFailure("a call failed that was not issued")
+        }
         switch call.kind {
         case .append, .readDirectoryForAppend, .arrange: entryAppender.failAppend(call.appendIndex, error)
         default: entryAppender.handler?.audienceCallFailed(tag: call.tag, error: error)

@@ -20,7 +20,7 @@ public struct StoreModel: Sendable {
         self.nowMilliseconds = nowMilliseconds
     }
 
-    /// Returns the key under which the model keeps a subject. It is the subject's key in Redis (`StoreKey`), except
+    /// Returns the key under which the model keeps a subject. It is the subject's key in Redis (`SubjectKey`), except
     /// that an activity's UUID is not packed.
     public static func key(_ subject: StoreSubject<[UInt8]>) -> String {
         "{\(text(subject.app))\(subject.kind == .activity ? "=" : "/")\(text(subject.identifier))}"

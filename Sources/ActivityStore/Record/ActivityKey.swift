@@ -15,11 +15,11 @@ public enum ActivityKey {
 
     /// Returns the key of an activity; empty if the app or the id is empty, or if the key would be too long.
     public static func key(app: [UInt8], activity: [UInt8]) -> [UInt8] {
-        var key = [UInt8](repeating: 0, count: StoreKey.bytesMax)
+        var key = [UInt8](repeating: 0, count: SubjectKey.bytesMax)
         let count = app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in
                 key.withUnsafeMutableBytes {
-                    StoreKey.write(StoreSubject(app: app, kind: .activity, identifier: activity), to: $0)
+                    SubjectKey.write(StoreSubject(app: app, kind: .activity, identifier: activity), to: $0)
                 }
             }
         }
@@ -54,7 +54,7 @@ public enum ActivityKey {
 /// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id contains
 /// none of the signs between the app and the id, so a device's key is never an activity's. The braces make the app
 /// and the id the hash tag of a Redis cluster.
-enum StoreKey {
+enum SubjectKey {
     /// The length of the longest key, in bytes. Keys from records are shorter, because each name in a record has at
     /// most 256 bytes (`identifierBytesMax`).
     static let bytesMax = 1_024

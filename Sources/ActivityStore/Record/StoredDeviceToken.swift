@@ -38,7 +38,7 @@ enum StoredDeviceToken {
             return (environment == .production ? .packedProduction : .packedSandbox, token.count / 2)
         }
         UnsafeMutableRawBufferPointer(start: destination, count: token.count).copyMemory(from: token)
-        return (environment == .production ? .plainProduction : .plainSandbox, token.count)
+        return (environment == .production ? .unpackedProduction : .unpackedSandbox, token.count)
     }
 
     /// Reads a stored token and writes the original token to `destination`, which has room for twice
@@ -60,9 +60,9 @@ enum StoredDeviceToken {
     ) -> (count: Int, environment: APNsEnvironment)? {
         guard tokenBytes.count > 0, tokenBytes.count < bytesMax else { return nil }
         switch form {
-        case .plainProduction, .plainSandbox:
+        case .unpackedProduction, .unpackedSandbox:
             UnsafeMutableRawBufferPointer(start: destination, count: tokenBytes.count).copyMemory(from: tokenBytes)
-            return (tokenBytes.count, form == .plainProduction ? .production : .sandbox)
+            return (tokenBytes.count, form == .unpackedProduction ? .production : .sandbox)
         case .packedProduction, .packedSandbox:
             let digits = UnsafeMutableRawBufferPointer(start: destination, count: tokenBytes.count * 2)
             return (Hexadecimal.write(tokenBytes, to: digits), form == .packedProduction ? .production : .sandbox)
@@ -98,15 +98,15 @@ enum StoredDeviceToken {
 enum TokenForm: UInt8 {
     case packedProduction = 1
     case packedSandbox
-    case plainProduction
-    case plainSandbox
+    case unpackedProduction
+    case unpackedSandbox
 
     init?(letter: UInt8) {
         switch letter {
         case UInt8(ascii: "P"): self = .packedProduction
         case UInt8(ascii: "S"): self = .packedSandbox
-        case UInt8(ascii: "p"): self = .plainProduction
-        case UInt8(ascii: "s"): self = .plainSandbox
+        case UInt8(ascii: "p"): self = .unpackedProduction
+        case UInt8(ascii: "s"): self = .unpackedSandbox
         default: return nil
         }
     }
@@ -115,8 +115,8 @@ enum TokenForm: UInt8 {
         switch self {
         case .packedProduction: UInt8(ascii: "P")
         case .packedSandbox: UInt8(ascii: "S")
-        case .plainProduction: UInt8(ascii: "p")
-        case .plainSandbox: UInt8(ascii: "s")
+        case .unpackedProduction: UInt8(ascii: "p")
+        case .unpackedSandbox: UInt8(ascii: "s")
         }
     }
 }

@@ -102,14 +102,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- next value is usual too if its length is `usualSize`, that of the last usual value, and its `prefix` is at least
   -- `prefixMin` and below `prefixMax` (# Packed numbers). If `prefixMin` is infinite, no prefix is in this range.
   local prefixMin, prefixMax, usualSize = math.huge, 0, -1
-  -- For a usual value and the pace `usualPace`:
+  -- For a usual value and the pace with the number `usualPaceNumber`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
   --     fullAtMax             the push gets priority 10 if the bucket will be full by this time
   --     fullAtMaxOfReserve    the same for a command that may use the reserve
   --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
-  local usualPace, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
+  local usualPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
   -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
-  local lastPaceNumber, lastPacePosition, leastSpacing, interval, pushes, reserved
+  local lastPaceNumber, lastPacePosition, spacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
   local admit, settle
 
@@ -126,7 +126,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     where the next call begins
   local function readCall(position)
     local token, alert
-    local version, paceByte, bits, timestamp, digest, following = read('<c13BBI5I6', calls, position)
+    local version, byte14, bits, timestamp, digest, following = read('<c13BBI5I6', calls, position)
     if bits % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
       local length, registeredAt, form, tokenPosition = read('<I2I6B', calls, following)
       following = tokenPosition + length
@@ -136,7 +136,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       alert = sub(calls, following, following + @VERSION_BYTES@ - 1)
       following = following + @VERSION_BYTES@
     end
-    return version, paceByte, bits, timestamp, digest, token, alert, following
+    return version, byte14, bits, timestamp, digest, token, alert, following
   end
 
   for index = 1, count do
@@ -145,11 +145,11 @@ if #ARGV[1] >= @CALL_BYTES@ then
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
-      local paceByte = requestAndPace % @REQUEST_FACTOR@
-      if paceByte >= @PACE_NUMBER_MODULUS@ then
+      local byte14 = requestAndPace % @REQUEST_FACTOR@
+      if byte14 >= @PACE_NUMBER_MODULUS@ then
         -- Beside the pace's number, byte 14 has three bits. Few calls set one, and the short path needs none of them.
-        local bits = paceByte - paceByte % @PACE_NUMBER_MODULUS@
-        timestampAndRequest, requestAndPace = timestampAndRequest - bits, requestAndPace - bits
+        local byte14Flags = byte14 - byte14 % @PACE_NUMBER_MODULUS@
+        timestampAndRequest, requestAndPace = timestampAndRequest - byte14Flags, requestAndPace - byte14Flags
       end
       if requestAndPace >= @KEY_REPEATS_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
@@ -192,30 +192,36 @@ if #ARGV[1] >= @CALL_BYTES@ then
         -- Forget the last usual value: it has another length, so its range of prefixes says nothing about this value.
         prefixMin = math.huge
       end
+      -- FIXED_FORMAT has no bucket: then `_` is the position after the read part, and `fullAt` is nil. Only commands
+      -- with `isHigh` read `fullAt`, and they use FIXED_AND_BUCKET_FORMAT, where `_` is the rest of the newest version.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, _, fullAt = read(format, value)
       -- 1. Is the value usual? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
-      -- decision: eight hours
       local phase = sentAndPhase % @HAS_DRAWN@
+      -- decision: eight hours
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last usual value. If it is usual, the next values are compared with it.
         local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
-        local bytes = formAndLength % @FORM_AND_LENGTH_FACTOR@
-        if bytes >= @HAS_ACCEPTED_ALERT@ then bytes = bytes - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@ end
+        local variableByteCount = formAndLength % @FORM_AND_LENGTH_FACTOR@
+        if variableByteCount >= @HAS_ACCEPTED_ALERT@ then
+          variableByteCount = variableByteCount - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@
+        end
         -- A value with HAS_THROTTLE or a higher flag of byte 7 is not usual: a part follows the token and the alert.
-        if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @FIXED_BYTES@ + bytes then
-          prefixMin, usualSize, usualPace = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
+        if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @FIXED_BYTES@ + variableByteCount then
+          prefixMin, usualSize, usualPaceNumber = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (formAndLength + 1) * @LENGTH_FACTOR@
         end
         -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not usual either.
         if prefix < prefixMin or prefix >= prefixMax then phase = nil end
       end
       -- 2. Is the phase frequent? In the first five phases, the last assigned timestamp is the newest version's own
-      -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and the call takes the long path, except for an
-      -- update in the phase `w` or `s`. These two are frequent: a version that was not sent got no timestamp.
+      -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and most calls take the long path. But `w` and `s`
+      -- are frequent also without the bit: a version that waits, or that was `unchanged`, got no timestamp. An update
+      -- then stays here if the last assigned timestamp is not above the newest version's.
       if (phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
         or phase == @NOT_SHOWN@ or phase == @START_SENDING@)
-        or (phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
-          and requestAndPace < @IS_END_IN_REQUEST@ and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp
+        or ((phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
+          and requestAndPace < @IS_END_IN_REQUEST@
+          and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp)
       then
         if requestAndPace < @IS_END_IN_REQUEST@ then
           -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
@@ -226,18 +232,18 @@ if #ARGV[1] >= @CALL_BYTES@ then
           if assigned > newestTimestamp * @TIMESTAMP_FACTOR@ then
             -- 4. What does the pace allow now?
             -- decision: no token; decision: spacing; decision: budget
-            if paceNumber ~= usualPace then
+            if paceNumber ~= usualPaceNumber then
               local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
               -- A usual value has no higher flag than ALLOWS_FREQUENT.
               local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
               if paceNumber ~= lastPaceNumber or pacePosition ~= lastPacePosition then
                 lastPaceNumber, lastPacePosition = paceNumber, pacePosition
-                leastSpacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
+                spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
               end
-              usualPace = paceNumber
+              usualPaceNumber = paceNumber
               -- Without a token (form 0), no send verdict is early enough.
               sentAndPhaseMax = formAndFlags % @FORM_MODULUS@ > 0
-                and (now - leastSpacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
+                and (now - spacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
               fullAtMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
               fullAtMaxOfReserve = now + (pushes - 1) * interval
               nextFullAt = pack(FULL_FORMAT, now + interval)

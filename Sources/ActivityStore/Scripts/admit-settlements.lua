@@ -55,7 +55,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   -- part.
   local function settle(key, stored, value, position, now)
     -- The call and the value.
-    local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
+    local version, byte14, bits, timestamp, digest, token, alert, following = readCall(position)
     if not stored then return 0, following end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
@@ -80,7 +80,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
       and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
     if code == @THROTTLED@ and updatesUntilSeconds > 0 then
-      local doubled = throttleAfter(throttle, lastSendAt, ARGV[paceByte], now)
+      local doubled = throttleAfter(throttle, lastSendAt, ARGV[byte14], now)
       if doubled then throttle, changesParts = doubled, true end
     elseif code < @THROTTLED@ then
       if isNewest then

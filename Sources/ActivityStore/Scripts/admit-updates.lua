@@ -168,6 +168,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- ones, the reply is `wait`. A single held command always fits.
   local function replyWithHeld(held)
     heldBytes = heldBytes + #held
+    -- `wait1`: ask again after 1 ms.
     if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then return 'wait1' end
     return 'alertHeld' .. held
   end
@@ -255,7 +256,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
     -- The call and the value.
-    local version, paceByte, bits, timestamp, digest, token, alert, following = readCall(position)
+    local version, byte14, bits, timestamp, digest, token, alert, following = readCall(position)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
     local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
@@ -277,11 +278,11 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, following
     end
 
-    -- The token. A token that the value already has keeps its registration time.
+    -- The token. If the call brings the token that is stored already, the stored registration time stays.
     local form, hasNewToken = flags % @FORM_MODULUS@, false
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
       local changed, raised = adoptToken(value, token, retired, lastAssignedTimestamp,
-        paceByte % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
+        byte14 % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
       if changed then
         local grown = #changed - #value
         value, lastAssignedTimestamp, hasNewToken = changed, raised, true
@@ -300,7 +301,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     if newestIsEnd or not comesAfterNewest then
       if isEnd then
         local isOfEarlierLife = not comesAfterNewest and startPosition < heldPosition
-          and paceByte % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
+          and byte14 % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
           and isNewer(sub(value, startPosition, heldPosition - 1), version)
         refusal = refuseEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
       else
@@ -319,7 +320,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local isRepeated = isSameVersion and isEnd == newestIsEnd
     local pace, reply, nextPhase, removesHeld
     -- decision: eight hours
-    if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
+    if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
     elseif not isEnd and seconds > updatesUntilSeconds then
       reply = 'activityOver'
@@ -328,7 +329,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     else
       local wait
       if form > 0 or hasNewToken then
-        pace = findPace(paceByte % @PACE_NUMBER_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@)
+        pace = findPace(byte14 % @PACE_NUMBER_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@)
         wait = findWait(pace, throttle, lastSendAt, now)
       end
       -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
@@ -341,25 +342,27 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       return failure or reply, following
     end
 
-    -- Timestamp, priority and budget. `bucket` has the bytes of the time at which the bucket will be full, if it
-    -- changes.
-    local maySend, hasDrawn, bucket = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
+    -- Timestamp, priority and budget. `bucketAndAssigned` has the new bytes after the version: the time at which the
+    -- bucket will be full, then the last assigned timestamp if that is not the version's own. Nil: neither is written.
+    local maySend, hasDrawn, bucketAndAssigned = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if maySend then
       lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
       local priority, pushesLeft, newFullAt = draw(pace, bits, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
-      if newFullAt then hasDrawn, bucket = true, pack('<I6', newFullAt) end
+      if newFullAt then hasDrawn, bucketAndAssigned = true, pack('<I6', newFullAt) end
       reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
 
-    -- Writing. The new bytes are those from the digest to the last send verdict (`head`), the version, and `bucket`.
+    -- Writing. The new bytes are those from the digest to the last send verdict (`statePart`), the version, and
+    -- `bucketAndAssigned`.
     local nextByte = nextPhase
     if isEnd then nextByte = nextByte - @UPPER_CASE@ end
     if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
     if lastAssignedTimestamp ~= timestamp then
       nextByte = nextByte - @OWN_TIMESTAMP@
-      bucket = (bucket or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1)) .. pack('<I5', lastAssignedTimestamp)
+      bucketAndAssigned = (bucketAndAssigned or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1))
+        .. pack('<I5', lastAssignedTimestamp)
     end
-    local head = maySend and pack('<I6BI6', 0, nextByte, now)
+    local statePart = maySend and pack('<I6BI6', 0, nextByte, now)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
     -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
@@ -368,7 +371,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local isInSameThousand = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     local keepsExpiry =
       maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld
-    local newBytes = head .. version .. (bucket or '')
+    local newBytes = statePart .. version .. (bucketAndAssigned or '')
     local failure = writeAdmission(key, stored, value, newBytes, removesHeld and heldPosition, keepsExpiry)
     if failure or not maySend then return failure or reply, following end
     local alertEnd = tokenEnd + #acceptedAlert

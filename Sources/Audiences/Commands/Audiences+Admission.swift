@@ -209,10 +209,10 @@ extension Audiences {
         if !slot.policyName.isNone { record.policy = slot.policyName.bytes }
         record.expirationSeconds = slot.ownExpirationSeconds
         record.alertVersion = slot.alertVersion
-        writer.reset()
-        record.write(to: &writer)
+        valueWriter.reset()
+        record.write(to: &valueWriter)
         commands[command].fanoutValue.free()
-        commands[command].fanoutValue = HeapBytes(copying: writer.bytes)
+        commands[command].fanoutValue = HeapBytes(copying: valueWriter.bytes)
     }
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too

@@ -160,13 +160,13 @@ extension Audiences {
         }
         membershipChanges[change].enter(.awaitingPush)
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        let last = appQueues[appIndex].lastJoiner[environment]
+        let last = appQueues[appIndex].lastJoinersByEnvironment[environment]
         if last == .null {
-            appQueues[appIndex].firstJoiner[environment] = change
+            appQueues[appIndex].firstJoinersByEnvironment[environment] = change
         } else {
             membershipChanges[last].nextInQueue = change
         }
-        appQueues[appIndex].lastJoiner[environment] = change
+        appQueues[appIndex].lastJoinersByEnvironment[environment] = change
     }
 
     private func poolIndices(ofJoiner change: MembershipChangeIndex) -> (appIndex: Int, environment: Int) {
@@ -177,10 +177,10 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
-        while case let change = appQueues[appIndex].firstJoiner[environment], change != .null {
+        while case let change = appQueues[appIndex].firstJoinersByEnvironment[environment], change != .null {
             let slot = membershipChanges[change]
-            appQueues[appIndex].firstJoiner[environment] = slot.nextInQueue
-            if slot.nextInQueue == .null { appQueues[appIndex].lastJoiner[environment] = .null }
+            appQueues[appIndex].firstJoinersByEnvironment[environment] = slot.nextInQueue
+            if slot.nextInQueue == .null { appQueues[appIndex].lastJoinersByEnvironment[environment] = .null }
             membershipChanges[change].nextInQueue = .null
             if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
@@ -220,10 +220,10 @@ extension Audiences {
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
-        membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiner[environment]
-        appQueues[appIndex].firstJoiner[environment] = change
-        if appQueues[appIndex].lastJoiner[environment] == .null {
-            appQueues[appIndex].lastJoiner[environment] = change
+        membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoinersByEnvironment[environment]
+        appQueues[appIndex].firstJoinersByEnvironment[environment] = change
+        if appQueues[appIndex].lastJoinersByEnvironment[environment] == .null {
+            appQueues[appIndex].lastJoinersByEnvironment[environment] = change
         }
         appQueues[appIndex].inFlightPushCounts[environment] -= 1
     }
@@ -336,17 +336,17 @@ extension Audiences {
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
         var predecessor = MembershipChangeIndex.null
-        var current = appQueues[appIndex].firstJoiner[environment]
+        var current = appQueues[appIndex].firstJoinersByEnvironment[environment]
         while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].firstJoiner[environment] = next
+            appQueues[appIndex].firstJoinersByEnvironment[environment] = next
         } else {
             membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .null { appQueues[appIndex].lastJoiner[environment] = predecessor }
+        if next == .null { appQueues[appIndex].lastJoinersByEnvironment[environment] = predecessor }
     }
 }

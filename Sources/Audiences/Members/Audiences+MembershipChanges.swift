@@ -4,7 +4,7 @@ import LiveActivity
 /// Members that join or leave audiences, from ``receiveMembershipChange(_:now:)`` until every audience has
 /// acknowledged or permanently refused the change.
 extension Audiences {
-    /// Whether the shell may call ``receiveMembershipChange(_:now:)`` once more.
+    /// Whether the shell may call ``receiveMembershipChange(_:now:)`` now: there is room for one more change.
     public var canReceiveMembershipChange: Bool {
         !membershipChanges.isFull && membersWithEndedChange.count < configuration.membershipChangesMax
     }

@@ -186,7 +186,7 @@ extension Audiences {
         appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
-        rounds[round].pages.largestBytes = max(rounds[round].pages.largestBytes ?? 0, bytes)
+        rounds[round].pages.largestBytes = max(rounds[round].pages.largestBytes ?? 0, Int64(bytes))
     }
 
     private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {

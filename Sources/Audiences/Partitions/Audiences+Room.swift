@@ -144,12 +144,14 @@ extension Audiences {
     mutating func endVersionWaitAfterPassOver(of round: RoundIndex, now: Moment) {
         guard rounds[round].phase == .awaitingVersions else { return }
         closeAllVersions(of: round)
-        // If the arrived versions need no more pushes, the last owner's checkpoint stays. When the record of the
-        // passed-over version is read again, the version continues where the last owner stopped.
+        // If the arrived versions need no more pushes, keep the last owner's checkpoint: when the passed-over record is
+        // read again, its version continues where the last owner stopped.
         //
-        // Otherwise the checkpoint is forgotten. The passed-over version then passes through the whole range again, and
-        // members that got it before the crash get it once more. Known issue: a parked member may then get the older
-        // state after the newer one. The phone ignores the older state because of its timestamp.
+        // Otherwise forget it. The round now sends the arrived versions also to members that the passed-over version
+        // has passed, such as parked members. If that version is newer and continued from the checkpoint, it would not
+        // reach them again, and they would keep the older state. So it passes through the whole range again. Members
+        // to which the last owner had sent it get it twice. Known issue: a parked member may get the older state after
+        // the newer one. The phone ignores the older state because of its timestamp.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
@@ -192,7 +194,7 @@ extension Audiences {
     /// before the rewind: the next record is the first one at this offset or above it.
     public mutating func rewindBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
-        partition.pointee.passedOverRecords.beginReading(from: offset)
+        partition.pointee.passedOverRecords.noteRewind(to: offset)
         partition.pointee.lastRewindAtMilliseconds = now.monotonicMilliseconds
         for rawIndex in 0..<rounds.indexBound {
             let round = RoundIndex(rawValue: rawIndex)

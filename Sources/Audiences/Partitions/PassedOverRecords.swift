@@ -16,7 +16,7 @@ struct PassedOverRecords: ~Copyable {
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
     /// For each app: its first record that was passed over. An app has no entry if the reading under way will reach
-    /// this record (``beginReading(from:)``).
+    /// this record (``noteRewind(to:)``).
     ///
     /// Of the app's later records, the core takes only those for ranges under way. So the others stay in order.
     private(set) var lowestRecords: [LowestRecord] = []
@@ -87,7 +87,7 @@ struct PassedOverRecords: ~Copyable {
 
     /// Notes that the partition is being read again from this offset. Records that still have no room will be
     /// passed over once more.
-    mutating func beginReading(from offset: Int64) {
+    mutating func noteRewind(to offset: Int64) {
         lowestRecords.removeAll { $0.offset >= offset }
         if let receivingStopOffset, receivingStopOffset >= offset { self.receivingStopOffset = nil }
         expectedOffset = offset

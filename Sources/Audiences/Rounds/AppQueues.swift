@@ -25,8 +25,8 @@ struct AppQueues: BitwiseCopyable {
     var inFlightPushCounts: InlineArray<2, Int> = .init(repeating: 0)
     var lastAskedForPushAtMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
-    var firstJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
-    var lastJoiner: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
+    var firstJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
+    var lastJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
     /// By environment: the first and the last channel in the queue of those that have something to send now.
     var firstReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
     var lastReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)

@@ -198,10 +198,7 @@ extension Audiences {
         let ordinals = key.range.ordinals
         let round = rounds.allocate(
             RoundSlot(
-                appIndex: key.appIndex,
-                digest: key.digest,
-                range: key.range,
-                isForStarts: key.isForStarts,
+                key: key,
                 identifier: audience,
                 partition: partition,
                 assignmentEpoch: assignmentEpoch,

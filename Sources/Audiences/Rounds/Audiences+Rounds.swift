@@ -243,19 +243,10 @@ extension Audiences {
         discardAndOfferPages(of: round)
         removeParkedMembers(of: round)
         removeFromQueues(round)
-        let key = key(of: round)
+        let key = rounds[round].key
         if roundsByKey[key] == round { roundsByKey[key] = nil }
         rounds[round].freeBytes()
         rounds.free(round)
-    }
-
-    private func key(of round: RoundIndex) -> RoundKey {
-        RoundKey(
-            appIndex: rounds[round].appIndex,
-            digest: rounds[round].digest,
-            range: rounds[round].range,
-            isForStarts: rounds[round].isForStarts
-        )
     }
 
     /// Stops a round, because its partition is being revoked.
@@ -283,7 +274,7 @@ extension Audiences {
     mutating func abandon(_ round: RoundIndex, now: Moment) {
         guard rounds[round].phase != .abandoned else { return freeIfFinished(round, now: now) }
         rounds[round].enter(.abandoned)
-        let key = key(of: round)
+        let key = rounds[round].key
         if roundsByKey[key] == round { roundsByKey[key] = nil }
         noteDroppedVersionsOfOtherPartitions(of: round)
         discardAndOfferPages(of: round)

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// What identifies a round: its app, the digest of its audience, its range, and whether it sends starts.
-struct RoundKey: Hashable {
+struct RoundKey: Hashable, BitwiseCopyable {
     var appIndex: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
@@ -16,9 +16,19 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a round's phase. It traps on a change that is not listed here. In the comments,
-    /// *Next* names the phases that may follow, except `abandoned`, which may follow each of them. Where *Next*
-    /// lists `draining`, it follows when the round's partition is being revoked.
+    /// Only ``enter(_:)`` changes a round's phase. It traps on a change that is not listed here.
+    ///
+    ///     claiming ─► running ─► ending
+    ///     claiming ─► awaitingVersions ─► running          the last owner had versions under way
+    ///     awaitingVersions ─► restoring ◄─► running        the last owner had parked members
+    ///     ending ─► running, restoring                     a version arrives
+    ///     claiming, restoring, running ─► awaitingClaim    the claim or members are lost
+    ///     awaitingClaim ─► claiming                        the round is claimed again
+    ///     claiming, awaitingVersions, restoring, running ─► draining
+    ///     every phase except abandoned ─► abandoned
+    ///
+    /// In the comments, *Next* names the phases that may follow, except `abandoned`, which may follow each of them.
+    /// Where *Next* lists `draining`, it follows when the round's partition is being revoked.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
         /// `awaitingVersions` if the checkpoint has versions; `awaitingClaim` if the store may lack members;
@@ -72,11 +82,7 @@ struct RoundSlot: BitwiseCopyable {
         }
     }
 
-    var appIndex: UInt16
-    var digest: AudienceDigest
-    var range: SegmentRange
-    /// Whether the members are devices. Each device gets a start of its own as a command.
-    var isForStarts: Bool
+    let key: RoundKey
     /// The audience's id.
     var identifier: HeapBytes
     /// The index of the partition of the fan-out topic that the round belongs to, in the core's table of partitions.
@@ -97,6 +103,12 @@ struct RoundSlot: BitwiseCopyable {
     /// When the round's timer fires (monotonic milliseconds); `.max` if none is set. A timer in the ``TimerQueue`` with
     /// another time is obsolete.
     var timerDueMilliseconds: Int64 = .max
+
+    var appIndex: UInt16 { key.appIndex }
+    var digest: AudienceDigest { key.digest }
+    var range: SegmentRange { key.range }
+    /// Whether the members are devices. For each device, the core writes a command that starts an activity.
+    var isForStarts: Bool { key.isForStarts }
 
     /// The digest under which the store keeps the round's claim and checkpoint. A range may have a round of starts and
     /// a round of updates at the same time. So a round of starts has another digest: the audience's digest, changed by

@@ -103,12 +103,12 @@ extension Audiences {
                 command.aps = slot.dictionaryWithoutPushInput.bytes
                 command.address = address
             }
-            command.write(to: &writer)
+            command.write(to: &valueWriter)
             keyWriter.raw(activity)
         }
         return ComposedRecord(
             key: keyWriter.bytes,
-            value: writer.bytes,
+            value: valueWriter.bytes,
             instruction: nil,
             trace: slot.record.trace.bytes
         )

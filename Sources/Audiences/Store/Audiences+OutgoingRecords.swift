@@ -32,7 +32,7 @@ extension Audiences {
 
     /// Writes a record for Kafka.
     public mutating func compose(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
-        writer.reset()
+        valueWriter.reset()
         keyWriter.reset()
         switch outgoingRecord.kind {
         case .fanout: return composeFanout(outgoingRecord)
@@ -73,9 +73,9 @@ extension Audiences {
         // The key names the audience and its range, or the audience and the channel's environment. So all
         // versions of a range are in one partition, in order.
         FanoutKey(audiences[command.audience].digest, range: outgoingRecord.rangeOrChannelNumber, environment)
-            .write(to: &writer)
+            .write(to: &keyWriter)
         return ComposedRecord(
-            key: writer.bytes,
+            key: keyWriter.bytes,
             value: command.fanoutValue.bytes,
             instruction: instruction,
             trace: command.trace.bytes,
@@ -155,9 +155,14 @@ extension Audiences {
                 sourcePartition: record.instruction.partition,
                 sourceOffset: record.instruction.offset
             )
-            write(command, &writer)
+            write(command, &valueWriter)
         }
-        return ComposedRecord(key: subject.identifier, value: writer.bytes, instruction: nil, trace: record.trace.bytes)
+        return ComposedRecord(
+            key: subject.identifier,
+            value: valueWriter.bytes,
+            instruction: nil,
+            trace: record.trace.bytes
+        )
     }
 
     private mutating func composeRefusedMember(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
@@ -172,14 +177,14 @@ extension Audiences {
                     reason: reason,
                     invalidAtMilliseconds: refusedMember.invalidAtMilliseconds
                 )
-                .write(to: &writer)
+                .write(to: &valueWriter)
             } else {
                 composeMemberResult(refusedMember, identifier, reason: reason)
             }
             keyWriter.raw(identifier)
         }
         let noTrace = UnsafeRawBufferPointer(start: nil, count: 0)
-        return ComposedRecord(key: keyWriter.bytes, value: writer.bytes, instruction: nil, trace: noTrace)
+        return ComposedRecord(key: keyWriter.bytes, value: valueWriter.bytes, instruction: nil, trace: noTrace)
     }
 
     private mutating func composeMemberResult(
@@ -207,7 +212,7 @@ extension Audiences {
             result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtMilliseconds
             result.sentAtMilliseconds = refusedMember.sentAtMilliseconds
             result.responseAtMilliseconds = refusedMember.responseAtMilliseconds
-            result.write(to: &writer)
+            result.write(to: &valueWriter)
         }
     }
 }

@@ -20,7 +20,7 @@ package enum GeneratedConfigurationText: String, CaseIterable, Sendable {
         case .yaml:
             YAMLPage.text(of: .wholeFile, introduction: ConfigurationSchema.introduction, schemaFile: Self.schemaFile)
         case .jsonSchema: JSONSchemaPage.fileSchema(of: .wholeFile).json
-        case .markdown: MarkdownPage.text(of: ConfigurationSchema.descriptions)
+        case .markdown: ConfigurationPage.text(of: ConfigurationSchema.descriptions)
         case .chartSchema: JSONSchemaPage.chartSchema(of: .wholeFile).json
         }
     }

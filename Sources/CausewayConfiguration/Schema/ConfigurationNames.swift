@@ -5,7 +5,7 @@ enum ConfigurationNames {
 
     /// The kind of value for each key pattern: `worker.lanes`, `apps.*.keyId`. `*` stands for a name that the
     /// operator chooses.
-    static let valueKinds = Dictionary(
+    static let valueKindsByKeyPattern = Dictionary(
         uniqueKeysWithValues: ConfigurationSchema.keys.map { ($0.name, $0.valueKind) }
             + NamedSection.allCases.flatMap { section in
                 section.keyValueKinds.map { ("\(section.rawValue).*.\($0.name)", $0.valueKind) }
@@ -15,7 +15,7 @@ enum ConfigurationNames {
     /// The patterns of all sections: every beginning of a key pattern that ends before a dot, such as `kafka`,
     /// `kafka.topics` and `apps.*`.
     static let sectionPatterns = Set(
-        valueKinds.keys.flatMap { key in
+        valueKindsByKeyPattern.keys.flatMap { key in
             key.indices.filter { key[$0] == "." }.map { String(key[..<$0]) }
         }
     )
@@ -23,7 +23,7 @@ enum ConfigurationNames {
     /// Returns the names that are allowed directly in a section. An empty pattern means the top of the file.
     static func memberNames(of sectionPattern: String) -> [String] {
         let prefix = sectionPattern.isEmpty ? "" : sectionPattern + "."
-        let names = valueKinds.keys.filter { $0.hasPrefix(prefix) }
+        let names = valueKindsByKeyPattern.keys.filter { $0.hasPrefix(prefix) }
             .compactMap { key in
                 key.dropFirst(prefix.count).split(separator: ".").first.map(String.init)
             }

@@ -134,7 +134,7 @@ extension ConfigurationRule {
     }
 
     /// The name of a field in `content-state`, with dots between the keys of nested objects.
-    static let fieldName = ConfigurationRule(pattern: #"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"#) { text in
+    static let contentStateFieldName = ConfigurationRule(pattern: #"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$"#) { text in
         OversizeFields.isFieldName(text)
             ? nil
             : "is not a field's name: 1 to \(OversizeFields.nameBytesMax) letters, digits, '_' and '-', with dots between keys"

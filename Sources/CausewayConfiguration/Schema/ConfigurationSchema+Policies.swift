@@ -198,7 +198,7 @@ extension ConfigurationSchema {
         .texts(
             "oversize",
             \.oversize,
-            .fieldName,
+            .contentStateFieldName,
             """
             What to drop if a body is too large for APNs: more than 4,096 bytes, or 5,120 to a channel that the command \
             names. The listed members of content-state are dropped one after the other, in this order, until the body \

@@ -284,6 +284,6 @@ final class BacklogRun {
 
     private func checkInterruptionAndProcesses() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
     }
 }

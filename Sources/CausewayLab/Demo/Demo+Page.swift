@@ -43,7 +43,7 @@ extension Demo {
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
         figures.matchesOver = feed.finishedMatchCount
         figures.matches = feed.matches.count
-        figures.news = feed.news
+        figures.news = feed.latestEventText
         pageProgress.figures = figures
         pageState.show(figures)
     }

@@ -292,7 +292,7 @@ final class Demo {
             pushesPerSecond: rates.pushesPerSecond,
             finishedMatchCount: feed.finishedMatchCount,
             matchCount: feed.matches.count,
-            news: feed.news
+            latestEventText: feed.latestEventText
         )
     }
 
@@ -393,7 +393,7 @@ final class Demo {
         let nowMilliseconds = Clock.monotonicMilliseconds
         guard nowMilliseconds >= processCheckDueMilliseconds else { return }
         processCheckDueMilliseconds = nowMilliseconds + Self.checkIntervalMilliseconds
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
     }
 
     static func pause(milliseconds: Int64 = loopPauseMilliseconds) { usleep(UInt32(milliseconds) * 1_000) }

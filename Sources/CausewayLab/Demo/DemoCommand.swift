@@ -31,7 +31,7 @@ struct DemoCommand: SeasonCommand {
             """
     )
 
-    private static let redisAwaySeconds = 10
+    private static let redisOutageSeconds = 10
     private static let budgetRefillPerHour = 600
 
     @Option(help: "Phones that follow each match, 1 to \(CommandTemplate.followersMax).")
@@ -67,7 +67,7 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Take Redis away this many seconds after the first ball, for \(redisAwaySeconds) s.",
+            "Take Redis away this many seconds after the first ball, for \(redisOutageSeconds) s.",
             valueName: "seconds"
         )
     )
@@ -143,7 +143,7 @@ struct DemoCommand: SeasonCommand {
             )
         }
         try validateAudiences()
-        if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisAwaySeconds).contains(wipeAt) {
+        if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisOutageSeconds).contains(wipeAt) {
             throw ValidationError("--wipe-at must not be while Redis is away")
         }
         if let budget, !(1...Policy.Bucket.pushesMax).contains(budget) {
@@ -221,7 +221,7 @@ struct DemoCommand: SeasonCommand {
             seconds.map { [Disturbance(afterMilliseconds: Int64($0) * 1_000, kind: kind)] } ?? []
         }
         return disturbances(at: crashAt, .workerCrashes) + disturbances(at: redisAwayAt, .redisStops)
-            + disturbances(at: redisAwayAt.map { $0 + Self.redisAwaySeconds }, .redisRestarts)
+            + disturbances(at: redisAwayAt.map { $0 + Self.redisOutageSeconds }, .redisRestarts)
             + disturbances(at: wipeAt, .redisIsWiped)
     }
 }

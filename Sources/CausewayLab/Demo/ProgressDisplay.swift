@@ -12,7 +12,7 @@ struct DemoProgress: Equatable {
     var finishedMatchCount: Int
     var matchCount: Int
     /// The latest event in one of the matches.
-    var news: String
+    var latestEventText: String
 }
 
 extension DemoProgress {
@@ -34,7 +34,8 @@ extension DemoProgress {
 
     var logLine: String {
         "\(elapsedText)  \(finishedMatchCount) of \(matchCount) matches over, "
-            + "\(Numeral.grouped(commandsPerSecond)) commands/s, \(Numeral.grouped(pushesPerSecond)) pushes/s. \(news)"
+            + "\(Numeral.grouped(commandsPerSecond)) commands/s, \(Numeral.grouped(pushesPerSecond)) pushes/s. "
+            + latestEventText
     }
 
     private var elapsedText: String {
@@ -63,7 +64,7 @@ struct ProgressDisplay {
         nextUpdateAtMilliseconds =
             nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
         guard isTerminal else { return Self.write(progress.logLine + "\n") }
-        let lines = [progress.barLine, progress.ratesLine, "  " + progress.news]
+        let lines = [progress.barLine, progress.ratesLine, "  " + progress.latestEventText]
         Self.write(cursorUpSequence + lines.map { $0.prefix(Self.columnsMax) + "\u{1B}[K\n" }.joined())
         isDrawn = true
     }
@@ -88,7 +89,7 @@ struct ProgressDisplay {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
-            // A closed standard error is no reason to stop, so ignore the failure.
+            // If stderr cannot be written, for example because it is closed, the run continues without the display.
             guard count > 0 || errno == EINTR else { return }
             bytes = bytes.dropFirst(max(0, count))
         }

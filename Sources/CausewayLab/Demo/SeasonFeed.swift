@@ -37,7 +37,7 @@ struct SeasonFeed {
     private(set) var commandCount = 0
     private(set) var finishedMatchCount = 0
     /// The title and the body of the newest alert of any match.
-    private(set) var news = ""
+    private(set) var latestEventText = ""
 
     init(
         matches: [Match],
@@ -187,7 +187,9 @@ struct SeasonFeed {
     func flushJournal() throws(LabError) { try journal?.flush() }
 
     private mutating func finishEvent(_ event: Timeline.Event) {
-        if let alert = frames[event.matchIndex][event.frameIndex].alert { news = "\(alert.title) — \(alert.body)" }
+        if let alert = frames[event.matchIndex][event.frameIndex].alert {
+            latestEventText = "\(alert.title) — \(alert.body)"
+        }
         if event.frameIndex + 1 == frames[event.matchIndex].count { finishedMatchCount += 1 }
         cursor = Cursor(event: cursor.event + 1)
     }

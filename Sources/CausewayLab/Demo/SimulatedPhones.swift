@@ -151,7 +151,7 @@ struct SimulatedPhones {
         return "\(batting) \(state["runs"] as? Int ?? -1)/\(state["wickets"] as? Int ?? -1) (\(overs))"
     }
 
-    /// Returns the numbers of pushes and broadcasts that APNs accepted.
+    /// Returns how many pushes and broadcasts APNs has accepted.
     func readAcceptedCounts() throws(LabError) -> AcceptedCounts {
         let response = try client.requestObject("GET", "/stats")
         guard let byPriority = response["acceptedByPriority"] as? [String: Any],

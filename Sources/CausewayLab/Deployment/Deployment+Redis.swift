@@ -60,7 +60,7 @@ extension Deployment {
     }
 
     /// Returns the number of keys in Redis, without marks.
-    func redisKeyCount() throws(LabError) -> Int { try Self.keyCount(port: redisPort) }
+    func redisKeyCount() throws(LabError) -> Int { try Self.redisKeyCount(port: redisPort) }
 
     /// Returns the number of marks (`PartitionMark`) in Redis.
     func redisMarkCount() throws(LabError) -> Int {
@@ -68,7 +68,7 @@ extension Deployment {
     }
 
     /// Returns the number of keys in a redis-server, without marks.
-    static func keyCount(port: UInt16) throws(LabError) -> Int {
+    static func redisKeyCount(port: UInt16) throws(LabError) -> Int {
         try evaluateCount(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }
 

@@ -136,7 +136,7 @@ final class Deployment {
     var workerMetrics: WorkerMetrics { WorkerMetrics(httpPorts: [httpPort]) }
 
     /// - Throws: an error if any process of the deployment has ended.
-    func checkProcesses() throws(LabError) {
+    func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in processesExceptWorker + (worker.map { [$0] } ?? []) {
             if let exitStatus = process.poll() { throw process.failure(exitStatus.text) }
         }

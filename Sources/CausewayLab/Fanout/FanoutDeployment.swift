@@ -94,8 +94,8 @@ final class FanoutDeployment {
     }
 
     /// - Throws: an error if any process of the deployment has ended.
-    func checkProcesses() throws(LabError) {
-        try base.checkProcesses()
+    func throwIfAnyProcessHasEnded() throws(LabError) {
+        try base.throwIfAnyProcessHasEnded()
         for worker in workers {
             if let exitStatus = worker.poll() { throw worker.failure(exitStatus.text) }
         }

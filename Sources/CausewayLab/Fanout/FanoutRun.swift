@@ -334,7 +334,7 @@ final class FanoutRun {
 
     private func pollOnce() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
         commandProducer.takeDeliveryReports()
         try results.singleCommandLoad?
             .writeDueCommands(

@@ -31,7 +31,7 @@ struct PageEventWriter {
     /// - Parameters:
     ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not respond.
     ///   - hasAllPhones: whether `screens` has all phones. The page then drops the phones that it showed before.
-    ///   - service: the response to `GET /stats`; nil as for `screens`.
+    ///   - service: the response to `GET /stats`, the counts of the simulated APNs. Nil in the same cases as `screens`.
     static func event(
         screens: [UInt8]?,
         hasAllPhones: Bool,

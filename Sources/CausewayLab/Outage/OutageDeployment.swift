@@ -309,7 +309,7 @@ final class OutageDeployment {
     var workerProcessIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
     /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
-    func checkProcesses() throws(LabError) {
+    func throwIfAnyProcessHasEnded() throws(LabError) {
         for process in base.processesExceptWorker + redis.processes + workers.compactMap({ $0 }) {
             if let exitStatus = process.poll() { throw process.failure(exitStatus.text) }
         }

@@ -170,7 +170,7 @@ final class OutageRedis {
     func keyCount() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
-            sum += try Deployment.keyCount(port: server.port)
+            sum += try Deployment.redisKeyCount(port: server.port)
         }
         return sum
     }

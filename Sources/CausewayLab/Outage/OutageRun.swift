@@ -3,8 +3,8 @@ import Glibc
 import Kafka
 
 /// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results. The
-/// run ends when, for `observationMilliseconds`, all phones have shown the right state and all commands have had a
-/// result. It ends at the latest when the case's `recoveryMillisecondsMax` has passed.
+/// run ends once all phones have shown the right state, and all commands have had a result, for
+/// `observationMilliseconds`. It ends at the latest when the case's `recoveryMillisecondsMax` has passed.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     /// How often the registrations that the phones have made since the last time are written to Kafka.
@@ -129,7 +129,7 @@ final class OutageRun {
 
     private func poll() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
         commandProducer.takeDeliveryReports()
         try results.drain()
         if !areRegistrationsPaused, Clock.monotonicMilliseconds >= nextRegistrationCopyAtMilliseconds {
@@ -196,7 +196,7 @@ final class OutageRun {
             invalidationCount: results.invalidationCount,
             history: history,
             firstCommandAtWallMilliseconds: firstCommandAtWallMilliseconds,
-            longestCommitWaitMilliseconds: commitWaitMeter.longestMilliseconds
+            longestCommitWaitMilliseconds: commitWaitMeter.longestWaitMilliseconds
         )
     }
 }

@@ -112,11 +112,11 @@ struct Match {
 extension Match.Chase {
     /// Derives the target, for which the season's files have no column.
     ///
-    /// The target is one more than the first side's runs (points), unless the result contradicts this. Then rain has
-    /// shortened the match and changed the target. If the first side won, its margin is in runs and gives the new
-    /// target exactly. The number of overs (six balls) that the second side faced then gives the number of its balls.
-    /// If the second side won, its margin is in wickets (batters who were not out). It gives neither the target nor
-    /// the balls.
+    /// The target is one more than the first side's runs (points). If the result contradicts this, rain has changed the
+    /// target. Then:
+    /// - The first side won by m runs: the target is the second side's runs + m + 1, and its balls are six for each
+    ///   over that it began.
+    /// - The second side won: the files say neither target nor balls (nil).
     init(firstInningsRuns: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
         let fullLength = Match.oversPerInnings * Match.ballsPerOver

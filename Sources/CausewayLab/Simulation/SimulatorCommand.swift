@@ -178,7 +178,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             throw ValidationError("--config and --worker-pid are for --page")
         }
         guard pageAddress != nil else { throw ValidationError("--page-host must be a numeric address") }
-        guard key.allSatisfy({ SimulatorKey($0) != nil }) else {
+        guard key.allSatisfy({ ProviderTokenKeyFile($0) != nil }) else {
             throw ValidationError("--key must be a team id, a key id and a file, separated by colons")
         }
     }
@@ -191,7 +191,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             let workerAccess = try page ? makeWorkerAccess() : SimulatorPage.WorkerAccess()
             let simulatorDirectory = try SimulatorDirectory(path: directory)
             defer { simulatorDirectory.removeIfTemporary() }
-            let keys = try key.isEmpty ? [simulatorDirectory.ensureOwnKey()] : key.compactMap(SimulatorKey.init)
+            let keys = try key.isEmpty ? [simulatorDirectory.ensureOwnKey()] : key.compactMap(ProviderTokenKeyFile.init)
             let simulator = Simulator(try settings(directory: simulatorDirectory.path, keys: keys))
             try await simulator.start()
             do {
@@ -213,7 +213,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     private func serve(
         _ simulator: Simulator,
         apps: [SimulatedApp],
-        key: SimulatorKey,
+        key: ProviderTokenKeyFile,
         page: SimulatorPage?,
         until signal: TerminationSignal
     ) async throws {
@@ -249,7 +249,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     var pageAddress: SocketAddress? { SocketAddress(numeric: pageHost, port: pagePort) }
 
-    private func settings(directory: String, keys: [SimulatorKey]) throws -> SimulatorConfiguration {
+    private func settings(directory: String, keys: [ProviderTokenKeyFile]) throws -> SimulatorConfiguration {
         var settings = SimulatorConfiguration(
             security: .selfSigned(directory: directory),
             keys: try keys.map {

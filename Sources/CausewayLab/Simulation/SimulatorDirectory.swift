@@ -2,7 +2,7 @@ import APNsSimulator
 import Foundation
 
 /// A key that may sign provider tokens. The command line gives its ids and its file, or it is the simulator's own key.
-struct SimulatorKey {
+struct ProviderTokenKeyFile {
     var teamIdentifier: String
     var keyIdentifier: String
     var file: String
@@ -54,7 +54,7 @@ struct SimulatorDirectory {
     }
 
     /// Returns the directory's own key. If the directory has none, creates one in a file that only the owner may read.
-    func ensureOwnKey() throws -> SimulatorKey {
+    func ensureOwnKey() throws -> ProviderTokenKeyFile {
         let file = path + "/AuthKey_\(Self.ownTeamAndKeyIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {
             let contents = Data(try ProviderKey.makeP8().utf8)
@@ -64,7 +64,7 @@ struct SimulatorDirectory {
                 throw LabError("--directory \(path): cannot be written")
             }
         }
-        return SimulatorKey(
+        return ProviderTokenKeyFile(
             teamIdentifier: Self.ownTeamAndKeyIdentifier,
             keyIdentifier: Self.ownTeamAndKeyIdentifier,
             file: file

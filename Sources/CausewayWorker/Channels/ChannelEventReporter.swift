@@ -45,7 +45,7 @@ enum ChannelEventReporter {
         case .channelsCounted(let app, let environment, let channelCount):
             changeStatus(app, environment) { $0.listedChannelCount = Int64(channelCount) }
         case .failed(let text, let app, let environment):
-            log(.channelTrouble, ["error": "\(text)"])
+            log(.channelUpkeepFailed, ["error": "\(text)"])
             if let app, let environment {
                 changeStatus(app, environment) { $0.lastFailure = makeFailure(text) }
             } else {

@@ -191,7 +191,7 @@ final class ChannelRegistry {
     /// The least time that a restored channel stays, even if its planned deletion was due earlier. Redis may have lost
     /// a start that cancelled the deletion, and the topic may still have the plan. Within minutes, workers usually read
     /// the start again.
-    private static let restoredPlanDelayMilliseconds: Int64 = 3_600_000
+    private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
     private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
 
@@ -212,9 +212,9 @@ final class ChannelRegistry {
     }
 
     /// Returns a published entry for the restored registry. A planned deletion is postponed, so that it is due after
-    /// ``restoredPlanDelayMilliseconds`` at the earliest.
+    /// ``restoredDeletionDelayMillisecondsMin`` at the earliest.
     private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
-        let earliestDueMilliseconds = atMilliseconds + restoredPlanDelayMilliseconds
+        let earliestDueMilliseconds = atMilliseconds + restoredDeletionDelayMillisecondsMin
         guard entry.state == .active, let plannedDueMilliseconds = entry.deleteAfterMilliseconds,
             plannedDueMilliseconds < earliestDueMilliseconds
         else { return entry }

@@ -222,8 +222,8 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter startOffset: the offset where reading began. Ignored if a rereading has begun, because a
-    ///   rereading starts below the settled offset.
+    /// - Parameter startOffset: where this assignment began to read. After a rereading has begun, its `endOffset` is
+    ///   used instead, because the rereading starts at an offset that was settled before.
     func settledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)

@@ -5,7 +5,8 @@ import Reactor
 
 /// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
 /// for their committed offsets. A partition without a committed offset is then read from its beginning. In any other
-/// partition the committed offset is no longer in the log, so the partition stays stopped until an operator acts.
+/// partition the committed offset is no longer in the log: then it moves to `UnfetchedPartitions`, and stays stopped
+/// until an operator acts.
 struct PartitionsWithoutPosition {
     /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka
     /// thread for seconds.
@@ -13,11 +14,14 @@ struct PartitionsWithoutPosition {
 
     /// The error that stopped each partition.
     private(set) var errors: [TopicPartition: KafkaError] = [:]
+    /// When the brokers may be asked again, monotonic.
     private var requestDueMilliseconds: Int64 = 0
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
-    /// Forgets a partition that is read again or that was revoked.
+    /// Removes a partition about which the brokers need not be asked any more: it begins at its first record, it stays
+    /// stopped because its committed offset is gone (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``), or it was
+    /// revoked.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }

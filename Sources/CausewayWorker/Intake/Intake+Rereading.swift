@@ -36,7 +36,7 @@ struct RereadingState {
         var drainEndMilliseconds: Int64
     }
 
-    let exchange: RereadingExchange
+    let storeWatchExchange: RereadingExchange
     /// How far back commands are read again when Redis has lost them.
     let commandAgeMillisecondsMax: Int64
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
@@ -55,8 +55,8 @@ struct RereadingState {
     fileprivate var offsetRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
 
-    init(exchange: RereadingExchange, commandAgeMillisecondsMax: Int64) {
-        self.exchange = exchange
+    init(storeWatchExchange: RereadingExchange, commandAgeMillisecondsMax: Int64) {
+        self.storeWatchExchange = storeWatchExchange
         self.commandAgeMillisecondsMax = commandAgeMillisecondsMax
     }
 
@@ -83,7 +83,7 @@ extension RereadingRequest {
 
 extension Intake {
     func rereadPartitions() {
-        let requests = rereading.exchange.takeRequests()
+        let requests = rereading.storeWatchExchange.takeRequests()
         countRedisLosses(in: requests)
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
@@ -141,7 +141,7 @@ extension Intake {
     /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown:
     /// without this offset, `StoreWatch` cannot tell a lost mark from a mark that was never written.
     private func publishStatus() {
-        rereading.exchange.publish(
+        rereading.storeWatchExchange.publish(
             markedPartitions.compactMap { partition in
                 guard let entry = assignments[partition], let startOffset = findStartOffset(of: partition) else {
                     return nil

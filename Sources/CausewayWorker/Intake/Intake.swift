@@ -36,7 +36,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         case running
         /// No new work begins. After `stop`, the thread drains all partitions. Next: `closed`, by `close`.
         case draining
-        /// `close` commits the offsets and leaves the group. No phase follows.
+        /// `close` has begun: it commits the offsets and leaves the group. No phase follows.
         case closed
     }
 
@@ -351,7 +351,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     func takeLaneReports() {
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
-                let progress = report.progress?.take()
+                let progress = report.progress?.takeBoxedValue()
                 if let rewindRequest = report.rewindRequest { pauseForRewind(rewindRequest, report) }
                 guard assignments.apply(report, committableOffset: progress?.committableOffset), let progress else {
                     continue

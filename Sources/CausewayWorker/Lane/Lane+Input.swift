@@ -66,14 +66,14 @@ extension Lane {
     func takeRecords() {
         var takenCount = 0
         while takenCount < Self.recordsPerIterationMax, delivery.canReceive {
-            guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
-            waitingEntry = nil
+            guard let entry = entryAwaitingRoom ?? mailbox.inbox.pop() else { return }
+            entryAwaitingRoom = nil
             prefetchRecords()
             // If the lane does not know the partition, take the orders now: the Kafka thread may have sent the
             // `LaneOrder` that assigns the partition after this iteration took its orders.
             if partitions.entryIndex(topic: entry.topic, partition: entry.partition) == nil { takeLaneOrders() }
             guard takeUnlessFull(entry) else {
-                waitingEntry = entry
+                entryAwaitingRoom = entry
                 return
             }
             takenCount += 1

@@ -9,7 +9,7 @@ import Reactor
 /// fan-out topic. The core for single activities gets all others.
 extension Lane {
     func assign(_ order: LaneOrder) {
-        let committedOffset = order.committedOffset?.take()
+        let committedOffset = order.committedOffset?.takeBoxedValue()
         let assignedIndex =
             order.topic == Intake.fanoutTopicIndex
             ? audiences.assign(number: order.partition)

@@ -33,46 +33,66 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         case core, offsetReport
     }
 
+    // MARK: - Thread and mailbox
+
     let number: Int
     let loop: EventLoop
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
     var setup: LaneSetup
 
+    // MARK: - Cores
+
+    /// The core for single activities.
+    var delivery: Delivery
+    /// The core for commands to audiences.
+    var audiences: Audiences
+
+    // MARK: - Stores and pools
+
+    private lazy var storeRelay = LaneStoreRelay(lane: self)
+    private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeRelay)
+    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
+    /// Whether the activity store's connection was ready before, so that the metrics count only reconnections.
+    var redisConnectionHistory = RedisConnectionHistory()
+    /// The pools, one for each app and environment. A pool's position is its number in the metrics.
+    var pools: [LanePool] = []
+    /// The provider token that each pool used last, by pool number.
+    var providerTokenUses: [ProviderTokenUse]
+    /// The lane reports no recovered pool before this time. Monotonic milliseconds.
+    var nextRecoveryReportAtMilliseconds: Int64 = 0
+
+    // MARK: - Kafka's records
+
+    var partitions = LanePartitions()
+    /// A record from the inbox for which its core has no room yet. It comes before the records in the inbox.
+    var entryAwaitingRoom: InboxEntry?
+    var writer = JSONWriter()
+    /// The audience core's outgoing records that Kafka has not acknowledged.
+    var unacknowledgedAudienceRecordCount = 0
+    /// Whether a deferred record goes to the partition with the number of its source partition. False after the
+    /// deferred topic turned out to have fewer partitions.
+    var defersToSourcePartition = true
+
+    // MARK: - Metrics, log and traces
+
     var metrics: ThreadMetrics
     var log: LimitedLog
-    var redisConnectionHistory = RedisConnectionHistory()
+    let tracer: LaneTracer
     /// The metrics of each partition. The array is kept so that its memory is reused.
     var partitionReadings: [PartitionReading] = []
     /// For each app: how many superseded commands without a result have been added to the metrics.
     var publishedSupersededCounts: [UInt64]
     /// The gauges of each app's rounds. The array is kept so that its memory is reused.
     var roundGauges: [RoundGauges]
-    /// The provider token that each pool used last, by pool number.
-    var providerTokenUses: [ProviderTokenUse]
-    var delivery: Delivery
-    var partitions = LanePartitions()
-    private lazy var storeRelay = LaneStoreRelay(lane: self)
-    private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// The core for commands to audiences. `delivery` is the core for single activities.
-    var audiences: Audiences
-    /// The audience core's outgoing records that Kafka has not acknowledged.
-    var unacknowledgedAudienceRecordCount = 0
-    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// The pools, one for each app and environment. A pool's position is its number in the metrics.
-    var pools: [LanePool] = []
-    var writer = JSONWriter()
-    /// Whether a deferred record goes to the partition with the number of its source partition. False after the
-    /// deferred topic turned out to have fewer partitions.
-    var defersToSourcePartition = true
-    /// The lane reports no recovered pool before this time. Monotonic milliseconds.
-    var nextRecoveryReportAtMilliseconds: Int64 = 0
-    let tracer: LaneTracer
-    /// A record from the inbox for which the core has no room yet.
-    var waitingEntry: InboxEntry?
+
+    // MARK: - The end of an iteration, and timers
+
     private var isIterationEndRequested = false
     private var coreTimer: TimerIdentifier?
     private var coreTimerDueMilliseconds: Int64 = .max
+
+    // MARK: - Start
 
     init(number: Int, loop: EventLoop, mailbox: LaneMailbox, kafkaWakeup: Wakeup, setup: LaneSetup) throws {
         self.number = number
@@ -162,6 +182,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         reportDrainedPartitions()
         armCoreTimer()
         publishMetricsIfDue()
+        chooseIterationInterval()
+    }
+
+    private func chooseIterationInterval() {
         let isAnyFullPoolAwaitingResponses = pools.contains { $0.isFull && $0.apnsPool.inFlightPushCount > 0 }
         loop.iterationIntervalMicrosecondsMin =
             isAnyFullPoolAwaitingResponses
@@ -217,7 +241,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// Discards the records that are left in the inbox, closes the connections, and publishes the metrics for the last
     /// time. Call this after the loop has ended.
     func close() {
-        waitingEntry?.discard()
+        entryAwaitingRoom?.discard()
         while let entry = mailbox.inbox.pop() { entry.discard() }
         for pool in pools { pool.apnsPool.close() }
         store.close()

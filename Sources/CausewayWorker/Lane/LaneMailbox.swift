@@ -103,7 +103,7 @@ final class RingBox<Value: Sendable>: Sendable {
 
 extension Unmanaged {
     /// Takes ownership of the value from `RingBox.passRetained`. Call this exactly once.
-    func take<Value>() -> Value where Instance == RingBox<Value> { takeRetainedValue().value }
+    func takeBoxedValue<Value>() -> Value where Instance == RingBox<Value> { takeRetainedValue().value }
 }
 
 /// A delivery report on its way from the Kafka thread to the lane that produced the record.

@@ -18,7 +18,7 @@ actor LifetimeKeeper {
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. A command may wait for APNs for hours, and each claim writes
     /// another command.
-    static let leaseMilliseconds: Int64 = 20_000
+    static let firstLeaseMilliseconds: Int64 = 20_000
     /// How long after the known beginning of its life an activity is still claimed, even if Kafka or APNs is down for
     /// hours. After this time the activity is forgotten, because iOS has ended it and removed it from the Lock Screen.
     /// A new start that could not be sent within this time is forgotten too.
@@ -96,7 +96,7 @@ actor LifetimeKeeper {
         }
         guard let failure else {
             status.setWaitingActivityCount(waitingActivityCount)
-            if isFailing { log(.lifetimesBack) }
+            if isFailing { log(.lifetimeEndsResumed) }
             isFailing = false
             return
         }
@@ -130,7 +130,7 @@ actor LifetimeKeeper {
         let claimedEntries = try timetables.claimEntries(
             LifetimeKey.timetableKey(timetableNumber),
             dueActivities.namesToClaim,
-            leaseMilliseconds: Self.leaseMilliseconds,
+            firstLeaseMilliseconds: Self.firstLeaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
         let commandsForRestartByName = try readCommandsForRestart(for: claimedEntries.claims, in: timetableNumber)

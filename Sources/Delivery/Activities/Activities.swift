@@ -41,14 +41,14 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always)
     func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
-    /// A quick test, which is nearly always false: whether the next command may have to wait, because of its delay or
-    /// of a deferral. Only if it is true do the exact tests run (`isNextCommandDelayed`, `mustWaitForDeferral`).
+    /// A quick test, which is nearly always false: whether the next command possibly has to wait, because of its delay
+    /// or of a deferral. Only if it is true do the exact tests run (`isNextCommandDelayed`, `mustWaitForDeferral`).
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveToWaitForDeferral }
+    func hasPossibleWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || hasPossibleDeferralWait }
 
     /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed. It reads no clock, so it
     /// may be true although the wait is over.
-    @inline(__always) var mayHaveToWaitForDeferral: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
+    @inline(__always) var hasPossibleDeferralWait: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:

@@ -9,7 +9,7 @@ extension Delivery {
         finishRiderIfWaitIsOver(of: activity, now: now)
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
-        if activities[activity].mayHaveToWait(now: now) {
+        if activities[activity].hasPossibleWait(now: now) {
             // First defer the commands that would wait too long in the lane. Then wait if none is left, if the delay is
             // not over, or if a deferral must end first.
             deferOverdueCommands(of: activity, now: now)
@@ -77,14 +77,15 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let earliestBeginAtMilliseconds = slot.pointee.earliestBeginAtMilliseconds
         // The fast path: nearly always the activity has a short delay or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.mayHaveToWaitForDeferral,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasPossibleDeferralWait,
             !exceedsDeferredDelay(earliestBeginAtMilliseconds - now.monotonicMilliseconds)
-        else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
+        else { return pauseEndOfRareWaitMilliseconds(of: activity, now: now) }
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
+    /// Returns the pause's end for a rider, a deferral or a long delay. Not inlined, so that the fast path stays short.
     @inline(never)
-    private func slowPathPauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
+    private func pauseEndOfRareWaitMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
         // A long wait consists of several short pauses (`pauseOrFree`).
         guard isWaitLong(of: activity, now: now) else { return endMilliseconds }

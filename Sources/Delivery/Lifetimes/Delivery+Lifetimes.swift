@@ -19,16 +19,17 @@ import LiveActivity
 extension Delivery {
     /// If an outcome shows that the activity began, lives or has ended, reports this to the timetable. Usually the
     /// report is made at once. For the end of a lifetime, and for a restart that the keeper must not make again, the
-    /// report waits until the result is acknowledged (`FollowUps.endLife`).
+    /// report waits until the result is acknowledged (`FollowUps.reportLifetimeEvent`).
     mutating func reportLifetimeEvent(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
         guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && mayBeInTimetable(of: slot) else {
             return
         }
         if slot.pointee.lifetime.isEnd || mustNotRepeatRestart(slot) {
-            // The life leaves the timetable only after the result is acknowledged. If the worker dies earlier, the
-            // next owner reads the record again, and the record must still find the life.
-            if mustRemoveLife(slot) { records[record].ending.followUps.insert(.endLife) }
+            // The timetable gets the report only after the result is acknowledged, because it may then remove the life.
+            // If the worker dies earlier, the next owner reads the record again, and the record must still find the
+            // life.
+            if mustReportEndOfLife(slot) { records[record].ending.followUps.insert(.reportLifetimeEvent) }
             return
         }
         let restartsActivity = policies.restartsAfterLifetime(slot.pointee.policyIndex)
@@ -54,9 +55,9 @@ extension Delivery {
         }
     }
 
-    /// Whether this end of a lifetime, or this start after it, removes the life from the timetable. If not, the keeper
-    /// produces the command again while the timetable has the life.
-    private func mustRemoveLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    /// Whether this end of a lifetime reports that the life has ended, or this start after it that no new life begins.
+    /// If not, the keeper produces the command again while the timetable has the life.
+    private func mustReportEndOfLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {
         case .accepted, .ended, .failed, .expired: true
@@ -136,8 +137,8 @@ extension Delivery {
             return .removed
         }
         if slot.pointee.lifetime.isRestart {
-            // All records of this start name the time at which the new life begins. Redis finds the timetable's entry
-            // for this start by that time.
+            // Every record of this restart has the begin of the new life in its command id. Redis finds the entry by
+            // that time, so report it, and not the time of APNs' response.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)
                 ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
@@ -173,7 +174,7 @@ extension Delivery {
         // The lease is the time for which the keeper does not make the command again, because this record is still
         // worked on. A deferred command usually comes back from the deferred topic within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
-        let leaseMilliseconds =
+        let firstLeaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
@@ -182,7 +183,7 @@ extension Delivery {
             // and the keeper makes another. After an attempted push that would be wrong: the activity may have begun,
             // and another restart could begin a second one. So the restart then names no state.
             stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
-            leaseMilliseconds: leaseMilliseconds
+            firstLeaseMilliseconds: firstLeaseMilliseconds
         )
     }
 

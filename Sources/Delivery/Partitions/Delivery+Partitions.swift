@@ -84,7 +84,7 @@ extension Delivery {
             guard slot.pointee.place.partitionIndex == index,
                 slot.pointee.place.assignmentEpoch == partition.pointee.assignmentEpoch
             else { continue }
-            dropUnlessUnderWay(record, now: now)
+            dropOrDeferUnlessUnderWay(record, now: now)
         }
         dropUntakenHandovers(now: now)
         removeLag(for: partition, now: now)
@@ -92,8 +92,8 @@ extension Delivery {
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
     /// dropped, because Redis has admitted it for this lane's claim only. If the start's pool is blocked, the start is
-    /// deferred together with this claim.
-    private mutating func dropUnlessUnderWay(_ record: RecordIndex, now: Moment) {
+    /// deferred together with this claim (`isDeferredToNextOwner`).
+    private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
         switch slot.pointee.stage {

@@ -29,7 +29,7 @@ extension Delivery {
             return .inUse
         }
         records[newer].ending.supersededCount.add(commandWith: records[older].ending.supersededCount)
-        finishSupersededRider(of: older, by: newer)
+        finishRider(of: older, countableBy: newer)
         return finishSupersededWithoutResult(older)
     }
 

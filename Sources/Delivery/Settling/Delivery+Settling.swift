@@ -31,7 +31,7 @@ extension Delivery {
         queueResult(of: record, outcome)
         settleAndRefundInRedis(record, outcome)
         if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
-        finishRider(of: record)
+        finishRiderWithResult(of: record)
         freeTokenAndBodyIfUnneeded(of: record)
     }
 
@@ -156,15 +156,15 @@ extension Delivery {
         if stage == .refunding {
             records.enter(.dropped, record)
             records.free(record)
-        } else if stage == .finished, followUps.contains(.endLife) {
-            records[record].ending.followUps.remove(.endLife)
+        } else if stage == .finished, followUps.contains(.reportLifetimeEvent) {
+            records[record].ending.followUps.remove(.reportLifetimeEvent)
             queueStoreCall(.reportLifetimeEvent, record)
         } else if stage == .finished, followUps.contains(.settleHeldStart) {
             records.enter(.settlingHeldStart, record)
             queueStoreCall(.settleStart, record)
         } else if stage == .deferring {
             // The deferred record now has the rider's alert, so the rider needs no push of its own.
-            finishRider(of: record)
+            finishRiderWithResult(of: record)
             settle(record)
         } else if followUps.contains(.registerToken) {
             registerToken(of: record)

@@ -61,7 +61,7 @@ extension Delivery {
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
         records.unlinkRider(of: older)
-        finishSupersededRider(of: newer, by: newer)
+        finishRider(of: newer, countableBy: newer)
         records.setRider(of: newer, to: alertSource)
         activities[records[newer].activity].riderToPrefetch = alertSource
         countCarriedAlert()
@@ -139,13 +139,13 @@ extension Delivery {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
             guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,
-                records.mayReplace(head, by: current)
+                records.eventsAllowReplacing(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
                 // This state is newer than the current command. If its body does not have the alert yet, finishing the
                 // rider is enough. If the body has the alert, Redis replies `alertAlreadyAccepted` at the state's next
                 // admission, and `removeAcceptedAlert` removes the alert.
-                if !records[head].isBodyComplete { finishRider(of: head) }
+                if !records[head].isBodyComplete { finishRiderWithResult(of: head) }
                 return
             }
             countReplacedCommand(of: head)
@@ -186,20 +186,20 @@ extension Delivery {
     /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer one. Another
     /// worker sent that alert, or this lane sent it and reads the record again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
-        finishRider(of: record)
+        finishRiderWithResult(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
     /// Finishes the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought.
     /// The rider gets a result, or only `newer` counts it (`finishSupersededCommand`).
-    mutating func finishSupersededRider(of carrier: RecordIndex, by newer: RecordIndex) {
+    mutating func finishRider(of carrier: RecordIndex, countableBy newer: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = finishSupersededCommand(rider, by: newer)
     }
 
     /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
-    /// Unlike `finishSupersededRider`, this gives the rider a result of its own in any case.
-    mutating func finishRider(of carrier: RecordIndex) {
+    /// The rider always gets a result of its own, unlike in `finishRider(of:countableBy:)`.
+    mutating func finishRiderWithResult(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }
@@ -248,8 +248,9 @@ extension Delivery {
         endCurrentCommand(of: activity, now: now)
     }
 
-    /// Called when the lane has read the command `record`. If an older command waits for a carrier, `record` becomes
-    /// its carrier. But if `record` is now a rider itself, its own carrier brings the newer of the two alerts.
+    /// Called after `merge` has placed the command `record`. If an older command waits for a carrier, `record`
+    /// supersedes it, and carries its alert if it can. Exception: `merge` has just made `record` the rider of another
+    /// command. Then that carrier supersedes the older command, and keeps the newer of the two alerts.
     mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .null, !records[record].stage.awaitsAcknowledgements,

@@ -74,7 +74,7 @@ extension Delivery {
             mergeSameVersion(record, with: tail, of: activity)
         } else if records.isNewer(tail, than: record) {
             return mergeOlder(record, of: activity, now: now)
-        } else if records.mayReplace(tail, by: record) {
+        } else if records.eventsAllowReplacing(tail, by: record) {
             countReplacedCommand(of: tail)
             records.passToken(from: tail, to: record)
             activities[activity].waitingList.replaceLast(by: record, in: &records)

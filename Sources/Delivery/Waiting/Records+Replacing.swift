@@ -2,14 +2,14 @@ import LiveActivity
 
 /// Decides which of two commands of an activity replaces the other.
 extension Records {
-    /// Whether the events of two commands allow the newer one to replace the older one, which is not sent yet. An end
-    /// replaces its start, because no phone must ring for an activity that has ended. But the end of a lifetime
-    /// replaces only another end of a lifetime: it has no state, so the last state must be sent before it.
+    /// Whether the events of two commands allow `other` to replace `command`, which is not sent yet. Versions are not
+    /// compared. An end replaces its start, because no phone must ring for an activity that has ended. But the end of a
+    /// lifetime replaces only another end of a lifetime: it has no state, so the last state must be sent before it.
     @inline(__always)
-    func mayReplace(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
-        switch (address(of: older).pointee.event, address(of: newer).pointee.event) {
-        case (.update, .end), (.start, .end): !address(of: newer).pointee.lifetime.isEnd
-        case (.end, .end): !address(of: newer).pointee.lifetime.isEnd || address(of: older).pointee.lifetime.isEnd
+    func eventsAllowReplacing(_ command: RecordIndex, by other: RecordIndex) -> Bool {
+        switch (address(of: command).pointee.event, address(of: other).pointee.event) {
+        case (.update, .end), (.start, .end): !address(of: other).pointee.lifetime.isEnd
+        case (.end, .end): !address(of: other).pointee.lifetime.isEnd || address(of: command).pointee.lifetime.isEnd
         case (.update, .update), (.start, .start): true
         case (.update, .start), (.start, .update), (.end, _): false
         }
@@ -25,17 +25,17 @@ extension Records {
         address(of: record).pointee.version == address(of: other).pointee.version
     }
 
-    /// Whether the command `newer` replaces the command `older`. Either index may be `.null`, which means no command.
+    /// Whether `other` replaces `command`. Either index may be `.null`, which means no command.
     ///
-    /// Usually the newer version decides. But the versions of lifetime commands do not come from the producer, so two
-    /// cases do not depend on versions:
+    /// Usually the command with the newer version replaces the other one. But the versions of lifetime commands do not
+    /// come from the producer, so two cases do not depend on versions:
     /// - Any start or end replaces the end of a lifetime.
     /// - Any end that the producer sent replaces a start after a lifetime.
     @inline(__always)
-    func isReplaced(_ older: RecordIndex, by newer: RecordIndex) -> Bool {
-        guard older != .null, newer != .null else { return false }
-        if address(of: older).pointee.lifetime.isEnd, address(of: newer).pointee.event != .update { return true }
-        if address(of: older).pointee.lifetime.isRestart, address(of: newer).pointee.isEndFromProducer { return true }
-        return mayReplace(older, by: newer) && isNewer(newer, than: older)
+    func isReplaced(_ command: RecordIndex, by other: RecordIndex) -> Bool {
+        guard command != .null, other != .null else { return false }
+        if address(of: command).pointee.lifetime.isEnd, address(of: other).pointee.event != .update { return true }
+        if address(of: command).pointee.lifetime.isRestart, address(of: other).pointee.isEndFromProducer { return true }
+        return eventsAllowReplacing(command, by: other) && isNewer(other, than: command)
     }
 }

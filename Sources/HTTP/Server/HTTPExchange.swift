@@ -5,7 +5,6 @@ import Synchronization
 ///
 /// If all references to an exchange are released before its response, the client gets status 500.
 package final class HTTPExchange: Sendable {
-    /// The head of the request.
     package let head: HTTPRequestHead
     /// The body of the request.
     package let body: [UInt8]

@@ -1,5 +1,5 @@
-/// The limits of a server. The defaults suit a server of small pages, which takes no bodies. A server that
-/// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
+/// The limits of a server. The defaults suit a server that sends small pages and accepts no request bodies. A server
+/// that accepts bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
     /// The maximum number of connections. At this limit, the server accepts a new connection and closes the one that is
     /// nearest to its deadline, so that many idle clients cannot keep out a probe. It closes no connection whose

@@ -18,7 +18,7 @@ struct StateTemplate: BitwiseCopyable {
     var contract: UnmanagedContract?
     var stateByteCount = 0
     /// The position of the state in the record that is being checked.
-    var stateOffset = 0
+    var checkedStateOffset = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
     /// The state's bytes. Eight bytes more than ``Limits/bodyBytesMax`` are allocated, so that eight bytes can
@@ -44,8 +44,8 @@ struct StateTemplate: BitwiseCopyable {
         guard precedingCount < Self.valuesMax else { return }
         values[precedingCount] = ValuePlace(
             nodeIndex: UInt32(truncatingIfNeeded: nodeIndex),
-            start: UInt32(truncatingIfNeeded: start &- stateOffset),
-            end: UInt32(truncatingIfNeeded: end &- stateOffset)
+            start: UInt32(truncatingIfNeeded: start &- checkedStateOffset),
+            end: UInt32(truncatingIfNeeded: end &- checkedStateOffset)
         )
         valueCount = precedingCount &+ 1
     }
@@ -216,7 +216,7 @@ public struct RecentStateTemplates: ~Copyable {
         lastUsedIndex = (lastUsedIndex &+ 1) & (Self.templatesMax &- 1)
         let template = templates + lastUsedIndex
         template.pointee.contract = nil
-        template.pointee.stateOffset = Int(command.contentState.offset)
+        template.pointee.checkedStateOffset = Int(command.contentState.offset)
         try contract.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }

@@ -161,10 +161,10 @@ public struct StoreCall<Bytes> {
         /// - Parameters:
         ///   - stateVersion: the version of the state that a start would show; nil for an end. If the timetable keeps a
         ///     newer state, the reply is `superseded`, and the activity is due at once.
-        ///   - leaseMilliseconds: after `retry`, no worker claims the activity for this time. If the life was claimed
-        ///     before, the time is longer: it doubles with each claim after the first, up to eight times
-        ///     `leaseMilliseconds`.
-        case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, leaseMilliseconds: Int64)
+        ///   - firstLeaseMilliseconds: after `retry`, no worker claims the activity for this time. If the life was
+        ///     claimed before, the time is longer: it doubles with each claim after the first, up to eight times
+        ///     `firstLeaseMilliseconds`.
+        case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, firstLeaseMilliseconds: Int64)
     }
 }
 

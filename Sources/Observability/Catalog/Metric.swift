@@ -147,9 +147,9 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the value of a metric comes from, and how the lanes' values are combined. There are two exceptions
-    /// (``MetricRegistry``). The metrics of channels, traces and lifetimes come from objects of their own. The number
-    /// of suppressed log lines also includes the lines of all other threads (``RecentEvents``).
+    /// Where the value of a metric comes from. For the lanes: also how their values are combined. ``MetricRegistry``
+    /// replaces the values of the metrics of channels, traces and lifetimes, and adds the lines that other threads
+    /// suppressed to the number of suppressed log lines.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.

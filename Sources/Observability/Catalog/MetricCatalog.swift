@@ -38,7 +38,7 @@ package enum MetricCatalog {
             [.app, .outcome],
             "Settled commands by outcome; app is \"none\" if the record names none.",
             "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
-                + "topic (kafka.supersededResults), and are many if states change fast. The results say why `expired`, `failed` and `invalid` commands reached no phone."
+                + "topic (kafka.supersededResults), and are many if states change fast. The field `reason` of a result says why a command is `failed`, `invalid` or `unregistered`; an `expired` command often has none."
         ),
         .counter(
             .deadLetters,

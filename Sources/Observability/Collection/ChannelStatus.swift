@@ -64,8 +64,8 @@ package final class ChannelStatus: Sendable {
         lockedStatuses.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
     }
 
-    /// Changes the status of each pool for whose app and environment the configuration gives a channel to some
-    /// audiences.
+    /// Changes the status of each pool whose app may have channels in the pool's environment
+    /// (``PoolStatus/isConfigured``).
     package func changeConfiguredPools(_ body: (inout PoolStatus) -> Void) {
         lockedStatuses.withLock { poolStatuses in
             for pool in poolStatuses.indices where poolStatuses[pool].isConfigured { body(&poolStatuses[pool]) }

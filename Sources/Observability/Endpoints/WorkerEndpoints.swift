@@ -50,7 +50,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             wallMilliseconds: loop.wallMilliseconds,
             ["status": "\(status)"]
         )
-        if !isWritten { metricRegistry.events.countLineSuppressedOutsideLoggingThreads(.httpFailed) }
+        if !isWritten { metricRegistry.events.countSuppressedLineOfOtherThread(.httpFailed) }
         return .statusOnly(status)
     }
 

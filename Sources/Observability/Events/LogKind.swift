@@ -63,7 +63,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case channelOrphanDeleted
     case channelRefused
     case channelsUnknown
-    case channelTrouble
+    case channelUpkeepFailed
 
     case sharedTokenSigned
     case sharedTokensAway
@@ -71,7 +71,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case sharedTokenUnreadable
     case sharedTokenNotSigned
     case lifetimesAway
-    case lifetimesBack
+    case lifetimeEndsResumed
     case lifetimeNotEnded
     case lifetimeStateLost
     case lifetimeFormatUnknown
@@ -96,7 +96,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
         case .apnsBreakerClosed: [.apnsBreakerOpen]
         case .keyLoaded: [.keyRejected]
         case .sharedTokensBack: [.sharedTokensAway]
-        case .lifetimesBack: [.lifetimesAway]
+        case .lifetimeEndsResumed: [.lifetimesAway]
         case .configurationReloaded: [.configurationRejected]
         case .tracesTaken: [.tracesRefused]
         default: []

@@ -50,7 +50,7 @@ extension LogKindCatalog {
             "If nobody needs them, run causeway channels reconcile --delete-unknown."
         ),
         define(
-            .channelTrouble,
+            .channelUpkeepFailed,
             "channel-trouble",
             .warning,
             "channels cannot be maintained",

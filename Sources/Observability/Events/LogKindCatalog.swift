@@ -54,7 +54,7 @@ package enum LogKindCatalog {
             "Repair Redis or Kafka; see `error`. The user of Kafka must be allowed to write to the commands topic."
         ),
         define(
-            .lifetimesBack,
+            .lifetimeEndsResumed,
             "lifetimes-back",
             .notice,
             "activities whose lifetime is over are ended again",

@@ -16,8 +16,9 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject whose last line
     /// is oldest.
     static let subjectsMax = 64
-    /// The maximum number of failures in `forgottenLineCounts`. Further failures are not remembered there.
-    static let forgottenLineCountsMax = 1_024
+    /// The maximum number of failures in `forgottenLineCounts`: those with forgotten subjects. Further failures are not
+    /// remembered there.
+    static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
@@ -113,7 +114,7 @@ struct LogRepetitionLimiter {
             })
         else { return subjects.append(subject) }
         let oldestSubject = subjects[oldestIndex]
-        if forgottenLineCounts.count < Self.forgottenLineCountsMax
+        if forgottenLineCounts.count < Self.failuresWithForgottenSubjectsMax
             || forgottenLineCounts[oldestSubject.failure] != nil
         {
             forgottenLineCounts[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount

@@ -52,7 +52,7 @@ package final class RecentEvents: Sendable {
 
     /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
     /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
-    func countLineSuppressedOutsideLoggingThreads(_ kind: LogKind) {
+    func countSuppressedLineOfOtherThread(_ kind: LogKind) {
         events.withLock { $0[Int(kind.rawValue)].suppressedOutsideLoggingThreadsCount &+= 1 }
     }
 

@@ -22,7 +22,7 @@ package final class SharedLimitedLog: Sendable {
         let isWritten = log.withLock {
             $0.log(kind, level: level, nowMilliseconds: nowMilliseconds, wallMilliseconds: wallMilliseconds, metadata())
         }
-        if !isWritten { events.countLineSuppressedOutsideLoggingThreads(kind) }
+        if !isWritten { events.countSuppressedLineOfOtherThread(kind) }
     }
 
     private static func readMilliseconds(of clock: clockid_t) -> Int64 {

@@ -86,7 +86,7 @@ struct RecordCheck {
     private func droppedFieldsRemark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
-                let smallerCommand = try? makeSmallerCommand(of: command, in: bytes)
+                let smallerCommand = try? dropFields(of: command, in: bytes)
             else { return nil }
             return
                 "the request body has \(command.bodyByteCount) bytes; a worker drops \(smallerCommand.droppedFieldNames) and sends \(smallerCommand.bodyByteCount)"
@@ -94,7 +94,7 @@ struct RecordCheck {
     }
 
     /// A command that was too large, without the fields that its policy drops.
-    private struct SmallerCommand {
+    private struct CommandAfterDrop {
         var bodyByteCount: Int
         var droppedFieldNames: String
         /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can, or if the
@@ -106,8 +106,8 @@ struct RecordCheck {
     ///
     /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command is still
     ///   too large without these fields: the fault of the smaller command.
-    private func makeSmallerCommand(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault)
-        -> SmallerCommand
+    private func dropFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault)
+        -> CommandAfterDrop
     {
         let policy =
             command.policy.isAbsent
@@ -124,7 +124,7 @@ struct RecordCheck {
         // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
         // line on which the state begins in the original record.
         let message = contractMismatch(of: decodedCommand, in: smallerRecord)?.message
-        return SmallerCommand(
+        return CommandAfterDrop(
             bodyByteCount: decodedCommand.bodyByteCount,
             droppedFieldNames: fieldNames.joined(separator: ", "),
             mismatch: message.map { (Int(command.contentState.offset), $0) }
@@ -149,7 +149,7 @@ struct RecordCheck {
             switch kind {
             case .command:
                 let command = try Command.decodeAnySize(bytes)
-                let smallerCommand = command.fitsBodyLimit ? nil : try makeSmallerCommand(of: command, in: bytes)
+                let smallerCommand = command.fitsBodyLimit ? nil : try dropFields(of: command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(nowSeconds: wallSeconds())
                 } catch {

@@ -173,7 +173,7 @@ struct ProgressTests {
         pushesPerSecond: 3_000,
         finishedMatchCount: 4,
         matchCount: 60,
-        news: "SIX! DJ Bravo 68 (30)"
+        latestEventText: "SIX! DJ Bravo 68 (30)"
     )
 
     @Test func `After half the time, half the bar is full`() {

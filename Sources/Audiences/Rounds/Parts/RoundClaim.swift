@@ -4,7 +4,8 @@ struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
     private(set) var number: UInt64
     /// How often in a row the claim was lost. The count begins again after a claim that was held for longer than
-    /// `lossCountResetAfterMilliseconds`. It is at most 7, because the pause before a claim then grows no further.
+    /// `lossCountResetAfterMilliseconds`. It is at most `pauseDoublingsMax` + 1, because the pause before a claim
+    /// then grows no further.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited after a claim, because the store may lack members
     /// (``Audiences/mayHaveLostMembers(_:_:)``). At `memberWaitsMax` the round waits no more: the
@@ -16,8 +17,9 @@ struct RoundClaim: BitwiseCopyable {
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the present claim counts as held: the end of the pause before it (monotonic milliseconds). Nil: it is
-    /// the round's first claim.
+    /// When the pause before the present claim ended (monotonic milliseconds). The time from then until the store
+    /// granted the claim counts as held too: it only lets `consecutiveLossCount` begin again earlier. Nil: the round's
+    /// first claim.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.

@@ -26,8 +26,9 @@ struct RoundVersions: BitwiseCopyable {
     /// The offset of the round's first record that was passed over (R30) and waits to be read again; nil: there is
     /// none. Only records of the round's own partition count.
     ///
-    /// While a record is passed over, the round does not wait for the record of `newestAdmitted`: the two may be the
-    /// same record, and a passed-over record may get room only when the round's older versions have ended.
+    /// While this is set, the round does not wait for the record of `newestAdmitted`: that record may be the one that
+    /// was passed over, and it may get room only after the round's older versions have ended. To wait would then be a
+    /// deadlock.
     @CompactOptional var firstPassedOverOffset: Int64?
     /// Whether the round was in the phase `claiming` when one of its records was last passed over (R30), whatever the
     /// record's partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`): the

@@ -9,12 +9,12 @@ struct CommitWaitMeter {
     /// The ends of each partition's log, as the polls found them, oldest first. Ends that are already
     /// committed are removed.
     private var uncommittedEnds: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
-    private(set) var longestMilliseconds: Int64 = 0
+    private(set) var longestWaitMilliseconds: Int64 = 0
 
     /// Returns the longest wait since the last call.
-    mutating func takeLongestMilliseconds() -> Int64 {
-        defer { longestMilliseconds = 0 }
-        return longestMilliseconds
+    mutating func takeLongestWaitMilliseconds() -> Int64 {
+        defer { longestWaitMilliseconds = 0 }
+        return longestWaitMilliseconds
     }
 
     /// Records one poll.
@@ -26,7 +26,7 @@ struct CommitWaitMeter {
             waitingEnds.append((milliseconds, position.logEndOffset))
             waitingEnds.removeAll { $0.end <= position.committedOffset ?? 0 }
             if let oldest = waitingEnds.first {
-                longestMilliseconds = max(longestMilliseconds, milliseconds - oldest.milliseconds)
+                longestWaitMilliseconds = max(longestWaitMilliseconds, milliseconds - oldest.milliseconds)
             }
             uncommittedEnds[partition] = waitingEnds
         }

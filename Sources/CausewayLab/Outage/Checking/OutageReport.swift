@@ -18,14 +18,14 @@ struct OutageReport {
             "\(isGood ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
             + "twice \(findings.repeats.count), longest silence \(silence), "
             + "permitted repeats \(findings.permittedAlertRepeats.count)"
-        let findingLines =
-            examples("lost", findings.losses) + examples("old", findings.oldPushes)
-            + examples("twice", findings.repeats)
+        let detailLines =
+            findingLines("lost", findings.losses) + findingLines("old", findings.oldPushes)
+            + findingLines("twice", findings.repeats)
             + unmetExpectations.map { "         \($0)" }
-        return ([line] + findingLines).joined(separator: "\n")
+        return ([line] + detailLines).joined(separator: "\n")
     }
 
-    private func examples(_ label: String, _ texts: [String]) -> [String] {
+    private func findingLines(_ label: String, _ texts: [String]) -> [String] {
         let rest = texts.count - Self.findingsPerListMax
         return texts.prefix(Self.findingsPerListMax).map { "         \(label): \($0)" }
             + (rest > 0 ? ["         \(label): and \(rest) more"] : [])

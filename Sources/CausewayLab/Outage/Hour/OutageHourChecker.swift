@@ -28,9 +28,9 @@ struct OutageHourChecker {
     }
 
     private var commitWaitFailure: String? {
-        let longestMilliseconds = minutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
-        return longestMilliseconds <= schedule.commitWaitMillisecondsMax
-            ? nil : "a record waited \(longestMilliseconds) ms for its commit"
+        let longestWaitMilliseconds = minutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
+        return longestWaitMilliseconds <= schedule.commitWaitMillisecondsMax
+            ? nil : "a record waited \(longestWaitMilliseconds) ms for its commit"
     }
 
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did

@@ -89,7 +89,7 @@ final class OutageHourRun {
 
     private func poll() throws(LabError) {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
-        try deployment.checkProcesses()
+        try deployment.throwIfAnyProcessHasEnded()
         commandProducer.takeDeliveryReports()
         try outcomeCounter.drain()
         usleep(Self.pollIntervalMicroseconds)
@@ -174,7 +174,7 @@ final class OutageHourRun {
     }
 
     private func finishMinute(elapsedMilliseconds: Int64) throws(LabError) {
-        currentMinute.longestCommitWaitMilliseconds = commitWaitMeter.takeLongestMilliseconds()
+        currentMinute.longestCommitWaitMilliseconds = commitWaitMeter.takeLongestWaitMilliseconds()
         let usages = deployment.workerProcessIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpuMilliseconds = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         currentMinute.cpuMilliseconds = cpuMilliseconds - lastCPUMilliseconds

@@ -34,9 +34,9 @@ struct RecordEnding: BitwiseCopyable {
     @inline(__always) var isAcknowledged: Bool { outstandingAcknowledgementCount == 0 }
 }
 
-/// What the lane still does for a record after its result and its calls are acknowledged, in this order: `endLife`,
-/// `settleHeldStart`, `registerToken`. Then the record settles. `registerToken` is last, because it makes the slot a
-/// registration, which has no command any more.
+/// What the lane still does for a record after its result and its calls are acknowledged, in this order:
+/// `reportLifetimeEvent`, `settleHeldStart`, `registerToken`. Then the record settles. `registerToken` is last, because
+/// it makes the slot a registration, which has no command any more.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
@@ -45,8 +45,8 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Removes the life from the timetable, after the result is acknowledged. If the life were removed first, a crash
-    /// could make the result wrong: the next owner would read the command again, find no life, and report that the
-    /// command ended nothing.
-    static let endLife = FollowUps(rawValue: 4)
+    /// Reports to the timetable that a life has ended or must not begin, after the result is acknowledged. The
+    /// timetable then usually removes the life. If it did so first, a crash could make the result wrong: the next owner
+    /// would read the command again, find no life, and report that the command ended nothing.
+    static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }

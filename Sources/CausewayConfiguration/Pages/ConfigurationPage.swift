@@ -1,5 +1,5 @@
 /// Writes `Helm/causeway/CONFIG.md`: a table of all keys.
-enum MarkdownPage {
+enum ConfigurationPage {
     static func text(of keys: [KeyDescription]) -> String {
         var lines = [
             introduction, "", "| key | meaning | default | range | a change applies |",
