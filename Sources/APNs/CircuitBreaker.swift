@@ -124,8 +124,8 @@ struct CircuitBreaker {
     // The counts of the present suspect window. This window lasts for a number of pushes (`suspectWindowPushes`).
     private var suspectWindowPushCount = 0
     private var suspectCount = 0
-    /// The number of `forbidden` responses since a response last showed that APNs accepts the provider token, or since
-    /// the breaker closed.
+    /// The number of `forbidden` responses since the later of two events: a response showed that APNs accepts the
+    /// provider token, or the breaker closed.
     private var forbiddenResponseCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {

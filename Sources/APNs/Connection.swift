@@ -46,10 +46,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether a push ended on this `unauthenticated` connection without showing that APNs accepts the provider token:
-    /// for example, it timed out. The pool then stops choosing the connection first. Otherwise a pool with few pushes
-    /// would send all of them to a server that may be overloaded. A second later at most, the pool clears the flag and
-    /// tries the connection again.
+    /// Whether, in the phase `unauthenticated`, a push has ended and did not show that APNs accepts the provider token,
+    /// for example because it timed out. While this is true, the pool does not prefer the connection. Otherwise a pool
+    /// with few pushes would send all of them to a server that may be overloaded. After a second at most, the pool
+    /// clears the flag, and the next push tests the connection again.
     var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.

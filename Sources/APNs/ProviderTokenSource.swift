@@ -38,7 +38,7 @@ public final class ProviderTokenSource: Sendable {
     private struct State {
         var signer: Signer
         var newestToken: ProviderToken?
-        /// The signer of the offered key, until APNs accepts or refuses the key; nil: none.
+        /// The signer of the offered key, until APNs accepts or refuses the key, or until it cannot sign; nil: none.
         var candidateSigner: Signer?
         /// The candidate key's token, while a pool sends pushes with the token to try the key; otherwise nil.
         var trialToken: ProviderToken?

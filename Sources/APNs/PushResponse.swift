@@ -28,8 +28,8 @@ public struct PushResponse: ~Copyable {
     /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
     /// response has none.
     public var tokenInvalidAtMilliseconds: Int64
-    /// The wall clock of the iteration in which the connection took the push's last byte, UNIX milliseconds; -1 if
-    /// the push was not sent completely.
+    /// When the push's last byte was written to the connection: the wall clock of that iteration, UNIX milliseconds; -1
+    /// if the push was not sent completely.
     public var sentAtMilliseconds: Int64
     /// The wall clock of the iteration in which the push got this response, UNIX milliseconds.
     public var responseAtMilliseconds: Int64

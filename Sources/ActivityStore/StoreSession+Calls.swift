@@ -31,7 +31,7 @@ extension StoreSession {
             commandCallBatch.append(key, .tokenRetired, version, digest: 0, pace: nil, retirement, alert: nil)
             enqueue(StoreSessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let allowsFrequentUpdates, let shownVersion, let source, let audiences):
-            flushCallBatch(on: connection)
+            flushCommandCalls(on: connection)
             // A registration whose token came with a command is alone in its script call, so that the reply always has
             // room for the held command. Without room, the reply would be `full`, and the core does not always repeat
             // a registration of this kind.
@@ -48,7 +48,7 @@ extension StoreSession {
             enqueue(StoreSessionCall(tag: tag, kind: .register), on: connection)
             if isFromCommand { flushRegistrations(on: connection) }
         case .confirmDepartures(let atMilliseconds) where call.subject.kind == .activity:
-            flushCallBatch(on: connection)
+            flushCommandCalls(on: connection)
             registrationBatch.append(key, confirmingDeparturesAt: atMilliseconds)
             enqueue(StoreSessionCall(tag: tag, kind: .confirmDepartures), on: connection)
         case .admitStart, .recordStart, .hold, .unregister, .reopen, .confirmDepartures:

@@ -48,11 +48,11 @@ final class StoreSession: RedisSession {
     }
 
     func flush(on connection: RedisConnection) {
-        flushCallBatch(on: connection)
+        flushCommandCalls(on: connection)
         flushRegistrations(on: connection)
     }
 
-    func flushCallBatch(on connection: RedisConnection) {
+    func flushCommandCalls(on connection: RedisConnection) {
         guard commandCallBatch.count > 0 else { return }
         let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
         connection.write(

@@ -132,7 +132,7 @@ public enum GeneratedCertificate {
 
         private func fill(commonName: String) throws(TLSError) {
             let secondsPerDay = 86_400
-            // A serial number must be positive (RFC 5280 section 4.1.2.2), so it has only 63 random bits.
+            // A serial number must be positive (RFC 5280, section 4.1.2.2). 63 random bits are enough.
             let serial = UInt64.random(in: 1...UInt64(Int64.max))
             let areFieldsSet =
                 X509_set_version(certificate, Int(X509_VERSION_3)) == 1

@@ -19,8 +19,8 @@ struct Huffman: @unchecked Sendable {
     /// longer code begins with these bits.
     private let shortCodes: UnsafeMutablePointer<UInt16>
     /// For each value of the next twelve bits: the first symbol (lowest byte), the second symbol (next byte), and the
-    /// length of both codes together (the bits above). 0 if the twelve bits do not begin with two whole codes. They
-    /// can hold two codes of digits or of most lower-case letters.
+    /// length of both codes together (the bits above). 0 if the twelve bits do not begin with two whole codes. Two
+    /// codes of digits always fit, and two codes of most lower-case letters.
     private let codePairs: UnsafeMutablePointer<UInt32>
     /// For each length of a code: the first code of this length, left-aligned in 32 bits.
     private let firstCodes: UnsafeMutablePointer<UInt32>

@@ -90,7 +90,8 @@ extension ControlHandler {
         }
     }
 
-    /// Reads a list of names. If the call has no list, makes `count` names: the prefix and a number from 0.
+    /// Reads a list of names from the call's body. `list` and `prefix` are names of fields. If the body has no list,
+    /// makes as many names as its field `count` says: the value of the field `prefix`, and a number from 0.
     private static func readNames(
         _ list: StaticString,
         prefix: StaticString,

@@ -84,9 +84,9 @@ extension ActivityState {
         return reply
     }
 
-    /// Whether the newest version can carry the command's alert: the command has an alert and is older, and the newest
-    /// version is not settled yet. A start cannot carry the alert, because the alert belongs to the activity's previous
-    /// life.
+    /// Whether the newest version can carry the command's alert: the command has an alert (or has seen the held one)
+    /// and is older, and the newest version is not settled yet. A start cannot carry the alert, because the alert
+    /// belongs to the activity's previous life.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
         call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }

@@ -91,9 +91,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- The array of keys becomes the array of replies: each reply replaces the key of its call, and the other elements of
   -- the reply follow. An array of its own would cost the short path 1 %.
   local replies, replyCount = keys, count
-  -- The clock in milliseconds and in seconds. It is read once, when a call needs it. From it come the least
-  -- `sentAndPhase` of a send verdict in the present 1,000 seconds; and the digest, phase and time of a send verdict
-  -- now, without and with a draw on the budget.
+  -- The clock, read once, when a call needs it: `now` in milliseconds, and `seconds`. Computed from it:
+  --     sentAndPhaseMin   the lowest `sentAndPhase` of a send verdict in the same 1,000 seconds as `now`
+  --     sentNow           the bytes that a send verdict writes now: digest 0, phase `a`, the time
+  --     drawnNow          the same, with the bit HAS_DRAWN: the version draws on the budget
   local now, seconds, sentAndPhaseMin, sentNow, drawnNow
   -- What the last call asked for. Most often the next call asks for the same.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve

@@ -89,7 +89,7 @@ extension Audiences {
 
     /// Settles the record of `broadcast` without a result: `earlier` has the same version and writes the result.
     ///
-    /// If the partition of the earlier record has been released, `earlier` takes over the partition and the offset of
+    /// If the partition of the earlier record has been released, `earlier` gets the partition and the offset of
     /// `broadcast`, and `broadcast` is freed. This may happen after partitions were added to the fan-out topic.
     ///
     /// Example: the channel belongs to partition 1, and `earlier` came from partition 3, offset 5. Partition 3 is
@@ -251,17 +251,17 @@ extension Audiences {
         let key = channels[channel].key
         let (appIndex, environment) = (Int(key.appIndex), Int(key.environment.rawValue))
         var predecessor = ChannelIndex.null
-        var current = appQueues[appIndex].firstReadyChannel[environment]
+        var current = appQueues[appIndex].firstReadyChannelsByEnvironment[environment]
         while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].firstReadyChannel[environment] = next
+            appQueues[appIndex].firstReadyChannelsByEnvironment[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if appQueues[appIndex].lastReadyChannel[environment] == channel {
-            appQueues[appIndex].lastReadyChannel[environment] = predecessor
+        if appQueues[appIndex].lastReadyChannelsByEnvironment[environment] == channel {
+            appQueues[appIndex].lastReadyChannelsByEnvironment[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

@@ -223,13 +223,13 @@ extension Audiences {
         let (appIndex, environment) = poolIndices(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .null
-        let last = appQueues[appIndex].lastReadyChannel[environment]
+        let last = appQueues[appIndex].lastReadyChannelsByEnvironment[environment]
         if last == .null {
-            appQueues[appIndex].firstReadyChannel[environment] = channel
+            appQueues[appIndex].firstReadyChannelsByEnvironment[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        appQueues[appIndex].lastReadyChannel[environment] = channel
+        appQueues[appIndex].lastReadyChannelsByEnvironment[environment] = channel
     }
 
     func poolIndices(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: Int) {
@@ -238,11 +238,11 @@ extension Audiences {
     }
 
     private mutating func popReadyChannel(_ appIndex: Int, _ environment: Int) -> ChannelIndex? {
-        let channel = appQueues[appIndex].firstReadyChannel[environment]
+        let channel = appQueues[appIndex].firstReadyChannelsByEnvironment[environment]
         guard channel != .null else { return nil }
         let next = channels[channel].nextInQueue
-        appQueues[appIndex].firstReadyChannel[environment] = next
-        if next == .null { appQueues[appIndex].lastReadyChannel[environment] = .null }
+        appQueues[appIndex].firstReadyChannelsByEnvironment[environment] = next
+        if next == .null { appQueues[appIndex].lastReadyChannelsByEnvironment[environment] = .null }
         channels[channel].isQueued = false
         return channel
     }

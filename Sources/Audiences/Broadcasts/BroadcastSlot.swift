@@ -9,7 +9,7 @@ typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 struct BroadcastSlot: BitwiseCopyable {
     /// Only ``enter(_:)`` changes a broadcast's phase. It traps on a change that is not listed here. In the comments,
     /// *Next* names the phases that may follow. The slot is also freed if the broadcast is dropped before it has an
-    /// outcome, or if an earlier broadcast takes over its record.
+    /// outcome, or if an earlier broadcast gets its record.
     enum Phase: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn. It begins in this phase. Next:
         /// `underWay`; `riding` if a newer broadcast replaces it and carries its alert; `finishing` if the channel has
@@ -61,7 +61,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var occupiedBytes: Int { MemoryLayout<Self>.size + record.occupiedBytes }
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a broadcast cannot enter this phase from the one it is in")
         phase = next
@@ -160,7 +160,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a channel cannot enter this phase from the one it is in")
         phase = next

@@ -137,7 +137,7 @@ extension Audiences {
         return min(staleDateSeconds, seconds + AgeRules.updateAgeSecondsMax)
     }
 
-    mutating func admissionReplied(_ command: CommandIndex, _ reply: Reply, now: Moment) {
+    mutating func handleAdmissionReply(_ command: CommandIndex, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
         commands[command].admittedAtMilliseconds = now.wallMilliseconds
         switch reply.verdict {

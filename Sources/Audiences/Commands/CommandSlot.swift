@@ -107,7 +107,7 @@ struct CommandSlot: BitwiseCopyable {
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var alert: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a command cannot enter this phase from the one it is in")
         phase = next

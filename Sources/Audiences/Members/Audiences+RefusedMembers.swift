@@ -155,7 +155,7 @@ extension Audiences {
         if rounds[round].phase == .abandoned {
             if !tag.isParked {
                 pages[tag.page].unfinishedMemberCount -= 1
-                if pages[tag.page].unfinishedMemberCount == 0 { freeAndOfferPage(tag.page) }
+                if pages[tag.page].unfinishedMemberCount == 0 { freePageAndOfferRoom(tag.page) }
             }
             return freeIfFinished(round, now: now)
         }

@@ -125,7 +125,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         }
     }
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a membership change cannot enter this phase from the one it is in")
         phase = next

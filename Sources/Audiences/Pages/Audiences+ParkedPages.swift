@@ -41,7 +41,7 @@ extension Audiences {
         }
         rounds[round].pages.first = .null
         rounds[round].pages.last = .null
-        freeAndOfferPage(page)
+        freePageAndOfferRoom(page)
         advance(round, now: now)
     }
 
@@ -53,9 +53,9 @@ extension Audiences {
         let round = parkedMembers[member].round
         // If no page is free, discard the members that the round has read ahead. This frees their pages. Those members
         // may have to wait for the parked member anyway: a round is at most one lap ahead of its parked members.
-        if !hasFreePage(of: round) { discardPrefetchedMembers(of: round) }
-        guard hasFreePage(of: round) else { return false }
-        defer { offerFreePages(Int(rounds[round].appIndex)) }
+        if !hasRoomForPage(of: round) { discardPrefetchedMembers(of: round) }
+        guard hasRoomForPage(of: round) else { return false }
+        defer { offerPageRoom(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true
         // The round is not freed while this count is above 0, so the round exists until the reply comes.
         rounds[round].members.awaitingStoreCount += 1
@@ -74,7 +74,7 @@ extension Audiences {
             parkedMembers[member].update(from: pageMember, readAtMilliseconds: now.monotonicMilliseconds)
             isStillMember = true
         }
-        freeAndOfferPage(page)
+        freePageAndOfferRoom(page)
         rounds[round].members.awaitingStoreCount -= 1
         if isStillMember || rounds[round].phase != .running {
             parkAgain(member, pauseMilliseconds: 0, now: now)

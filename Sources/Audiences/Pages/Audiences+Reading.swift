@@ -29,7 +29,7 @@ extension Audiences {
         while rounds[round].pages.count < Self.pagesPerRoundMax {
             let precedingPage = pageWithUnrequestedNextPage(of: round, end: end)
             guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
-            guard isFirstInQueue ? hasFreePage(of: round) : mayTakePage(for: round) else {
+            guard isFirstInQueue ? hasRoomForPage(of: round) : mayTakePage(for: round) else {
                 return enqueueRoundAwaitingPage(round)
             }
             isFirstInQueue = false
@@ -72,13 +72,13 @@ extension Audiences {
     }
 
     func mayTakePage(for round: RoundIndex) -> Bool {
-        guard hasFreePage(of: round) else { return false }
+        guard hasRoomForPage(of: round) else { return false }
         // A round that has pages takes no further page while other rounds wait for one.
         return appQueues[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
             || rounds[round].pages.first == .null
     }
 
-    func hasFreePage(of round: RoundIndex) -> Bool {
+    func hasRoomForPage(of round: RoundIndex) -> Bool {
         let queues = appQueues[Int(rounds[round].appIndex)]
         return queues.pageCount < configuration.pagesPerAppMax && !pages.isFull
             && queues.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
@@ -134,7 +134,7 @@ extension Audiences {
     // MARK: - Replies with pages
 
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
-        guard pages[page].phase != .discarded else { return freeAndOfferPage(page) }
+        guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         var wantedPageBound: UInt32?
         var nextPageBound: UInt32?
@@ -151,7 +151,9 @@ extension Audiences {
         guard let wantedPageBound, wantedPageBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
-            return makeReadyWithoutMembers(page, upTo: nextPageBound, now: now)
+            // The store has no readable page for the first position, so the page becomes ready without members. The
+            // round continues at the lower bound of the next page, or at the end of the segment.
+            return makeReady(page, upTo: nextPageBound, now: now)
         }
         pages[page].lowerBound = wantedPageBound
         pages[page].enter(.requestingPage)
@@ -159,7 +161,7 @@ extension Audiences {
     }
 
     mutating func pageReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
-        guard pages[page].phase != .discarded else { return freeAndOfferPage(page) }
+        guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
         guard let bytes, !bytes.isEmpty else { return requestDirectory(for: page) }
         guard let memberPage = MemberPage(bytes) else {
@@ -195,12 +197,6 @@ extension Audiences {
         requestPage(page)
     }
 
-    /// Makes an empty page ready, because the store has no readable page for its first position. The round continues at
-    /// the lower bound of the next page, or at the end of the segment.
-    private mutating func makeReadyWithoutMembers(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
-        makeReady(page, upTo: bound, now: now)
-    }
-
     private mutating func makeReady(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
         let segmentStart = pages[page].segmentStartPosition
         pages[page].endPosition = segmentStart + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
@@ -210,7 +206,7 @@ extension Audiences {
         correctPageByteTotal(page)
         let appIndex = Int(pages[page].appIndex)
         // If the page is smaller than expected, there may now be room for a page of a waiting round.
-        defer { offerFreePages(appIndex) }
+        defer { offerPageRoom(appIndex) }
         let round = pages[page].round
         if pages[page].parkedMember != .null { return parkedMemberReceived(page, now: now) }
         if pages[page].needsOnlyParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
@@ -243,7 +239,7 @@ extension Audiences {
             if mustReadNextPage {
                 readNextPage(from: slot.endPosition, of: round, inPlaceOf: page)
             } else {
-                freeAndOfferPage(page)
+                freePageAndOfferRoom(page)
             }
         }
         markCompleteVersions(of: round)
@@ -278,7 +274,7 @@ extension Audiences {
     /// Discards the members that have not had their turn. If the round reads on, call
     /// ``discardPrefetchedMembers(of:)`` instead, which also makes it read on from its present position.
     ///
-    /// The caller must call ``offerFreePages(_:)`` afterwards.
+    /// The caller must call ``offerPageRoom(_:)`` afterwards.
     mutating func discardUnsentMembers(of round: RoundIndex) {
         var lastKeptPage = PageIndex.null
         var page = rounds[round].pages.first
@@ -301,26 +297,26 @@ extension Audiences {
     /// shown the older version, and the round's pages lack the member.
     mutating func refreshPages(of round: RoundIndex) {
         discardPrefetchedMembers(of: round)
-        offerFreePages(Int(rounds[round].appIndex))
+        offerPageRoom(Int(rounds[round].appIndex))
     }
 
     /// Discards the members that have not had their turn, so that they are read again. The caller must call
-    /// ``offerFreePages(_:)`` afterwards; ``refreshPages(of:)`` calls both.
+    /// ``offerPageRoom(_:)`` afterwards; ``refreshPages(of:)`` calls both.
     mutating func discardPrefetchedMembers(of round: RoundIndex) {
         discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
     }
 
-    /// Discards all pages of a round, and offers the freed ones to the rounds that wait for a page.
-    mutating func discardAndOfferPages(of round: RoundIndex) {
+    /// Discards all pages of a round, and offers their room to the rounds that wait for a page.
+    mutating func discardPagesAndOfferRoom(of round: RoundIndex) {
         discardPages(of: round)
-        offerFreePages(Int(rounds[round].appIndex))
+        offerPageRoom(Int(rounds[round].appIndex))
     }
 
     /// Removes all pages from a round's list, and frees them. A page that is being read is freed only when the reply
     /// comes. A page with unfinished members is freed only when it has none any more (`unfinishedMemberCount`).
     ///
-    /// The caller must call ``offerFreePages(_:)`` afterwards. This method does not call it itself, because the round
+    /// The caller must call ``offerPageRoom(_:)`` afterwards. This method does not call it itself, because the round
     /// could then get a page while ``discardUnsentMembers(of:)`` still changes the list.
     private mutating func discardPages(of round: RoundIndex) {
         var page = rounds[round].pages.first
@@ -345,20 +341,20 @@ extension Audiences {
         }
     }
 
-    /// Frees a page, and offers it to the rounds that wait for one.
-    mutating func freeAndOfferPage(_ page: PageIndex) {
+    /// Frees a page, and offers its room to the rounds that wait for a page.
+    mutating func freePageAndOfferRoom(_ page: PageIndex) {
         let appIndex = Int(pages[page].appIndex)
         freePage(page)
-        offerFreePages(appIndex)
+        offerPageRoom(appIndex)
     }
 
-    /// Gives free pages to the rounds that wait for one.
+    /// Lets the rounds that wait for a page read on while there is room for pages.
     ///
-    /// A waiting round may no longer need a page. Then the next round gets it: otherwise the page would stay unused,
-    /// and the other rounds would wait until another page becomes free.
-    mutating func offerFreePages(_ appIndex: Int) {
+    /// A waiting round may no longer need a page. Then the next round gets the room: otherwise it would stay unused,
+    /// and the other rounds would wait until another page is freed.
+    mutating func offerPageRoom(_ appIndex: Int) {
         let last = appQueues[appIndex].lastRoundInPageQueue
-        while case let first = appQueues[appIndex].firstRoundInPageQueue, first != .null, hasFreePage(of: first),
+        while case let first = appQueues[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),
             let waitingRound = popRoundAwaitingPage(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
@@ -370,7 +366,7 @@ extension Audiences {
         }
     }
 
-    /// Frees a page. The caller must then request a page itself or call ``offerFreePages(_:)``.
+    /// Frees a page. The caller must then request a page itself or call ``offerPageRoom(_:)``.
     private mutating func freePage(_ page: PageIndex) {
         let slot = pages[page]
         if slot.round != .null { rounds[slot.round].pages.count -= 1 }

@@ -98,7 +98,7 @@ struct PageSlot: BitwiseCopyable {
         lowerBound = UInt32(truncatingIfNeeded: startPosition)
     }
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a page cannot enter this phase from the one it is in")
         phase = next

@@ -147,8 +147,8 @@ extension Audiences {
         // If the arrived versions need no more pushes, keep the last owner's checkpoint: when the passed-over record is
         // read again, its version continues where the last owner stopped.
         //
-        // Otherwise forget it. The round now sends the arrived versions also to members that the passed-over version
-        // has passed, such as parked members. If that version is newer and continued from the checkpoint, it would not
+        // Otherwise forget it. The round now also sends the newest arrived version to parked members that the
+        // passed-over version has passed. If that version is newer and continued from the checkpoint, it would not
         // reach them again, and they would keep the older state. So it passes through the whole range again. Members
         // to which the last owner had sent it get it twice. Known issue: a parked member may get the older state after
         // the newer one. The phone ignores the older state because of its timestamp.

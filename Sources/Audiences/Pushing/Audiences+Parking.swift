@@ -159,8 +159,10 @@ extension Audiences {
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Gives parked members their outcome if the newest version has expired, or if they waited only for an alert that
-    /// is too old now. Leaves out the members on which the core works now (``ParkedMember/isUnderWay``).
+    /// Finishes the parked members that need no push any more. A member that the newest version will reach in the
+    /// member's next turn is `superseded` if that version has expired, or if the member does not need its alert (any
+    /// more). Every other member is `expired` if the newest version has expired. Leaves out the members on which the
+    /// core works now (``ParkedMember/isUnderWay``).
     mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }

@@ -52,7 +52,7 @@ extension Audiences {
         let environment = Int(pool.environment.rawValue)
         appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         guard appQueues[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
-        if appQueues[appIndex].firstReadyChannel[environment] != .null,
+        if appQueues[appIndex].firstReadyChannelsByEnvironment[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             appQueues[appIndex].inFlightPushCounts[environment] += 1

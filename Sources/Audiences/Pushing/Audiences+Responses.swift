@@ -99,7 +99,7 @@ extension Audiences {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
         let round = slot.pointee.round
-        if slot.pointee.phase == .discarded { freeAndOfferPage(page) }
+        if slot.pointee.phase == .discarded { freePageAndOfferRoom(page) }
         guard rounds[round].pages.first == page || rounds[round].phase != .running else { return }
         freeDonePages(of: round, now: now)
         advance(round, now: now)
@@ -112,7 +112,7 @@ extension Audiences {
             parkedMembers[tag.parkedMember].isUnderWay = false
         } else {
             pages[tag.page].unfinishedMemberCount -= 1
-            if pages[tag.page].unfinishedMemberCount == 0 { freeAndOfferPage(tag.page) }
+            if pages[tag.page].unfinishedMemberCount == 0 { freePageAndOfferRoom(tag.page) }
         }
         freeIfFinished(round, now: now)
     }

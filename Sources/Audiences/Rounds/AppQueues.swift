@@ -28,8 +28,8 @@ struct AppQueues: BitwiseCopyable {
     var firstJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
     var lastJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
     /// By environment: the first and the last channel in the queue of those that have something to send now.
-    var firstReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
-    var lastReadyChannel: InlineArray<2, ChannelIndex> = .init(repeating: .null)
+    var firstReadyChannelsByEnvironment: InlineArray<2, ChannelIndex> = .init(repeating: .null)
+    var lastReadyChannelsByEnvironment: InlineArray<2, ChannelIndex> = .init(repeating: .null)
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again each time that a round
     /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)

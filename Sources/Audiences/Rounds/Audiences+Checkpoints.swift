@@ -107,7 +107,7 @@ extension Audiences {
         return text
     }
 
-    mutating func checkpointReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
+    mutating func handleCheckpointReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.composedRevision
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)

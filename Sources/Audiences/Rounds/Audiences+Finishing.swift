@@ -167,7 +167,7 @@ extension Audiences {
     /// (`original`), which writes the result.
     ///
     /// If the partition of the original's record has been released, that record can no longer be settled. Then the
-    /// original takes over the partition and offset of the duplicate's record. This offset settles when the original
+    /// original gets the partition and offset of the duplicate's record. This offset settles when the original
     /// ends. If the original is dropped instead, this lane reads the record at this offset again.
     mutating func settleDuplicate(_ duplicate: RangeVersionIndex, of original: RangeVersionIndex) {
         guard isPartitionReleased(of: rangeVersions[original].record) else { return settle(duplicate) }

@@ -57,7 +57,7 @@ extension Audiences {
             storeLostAtMilliseconds = now.monotonicMilliseconds
         }
         rounds[round].enter(.awaitingClaim)
-        discardAndOfferPages(of: round)
+        discardPagesAndOfferRoom(of: round)
         advance(round, now: now)
     }
 

@@ -4,7 +4,7 @@ import LiveActivity
 /// The phases of a round, from its claim to its end.
 extension Audiences {
     /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
-    mutating func claimReplied(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
+    mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return beginWaitForMembers(round, now: now) }
@@ -79,9 +79,10 @@ extension Audiences {
             version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
 
-    /// Whether the round waits for the record of a newer version that was admitted. False while one of the round's
-    /// records is passed over (R30). That record may be the missing one, and may get room only when the older versions
-    /// have ended.
+    /// Whether the round must send nothing, because the store has admitted a version newer than all that the round
+    /// knows, and that version's record has not arrived. False while one of the round's records is passed over (R30):
+    /// it may be the missing record, and may get room only when the older versions have ended. To wait would be a
+    /// deadlock.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds != nil
             && rounds[round].versions.firstPassedOverOffset == nil
@@ -185,7 +186,7 @@ extension Audiences {
     private mutating func endIfNoVersionIsLeft(_ round: RoundIndex) {
         guard rounds[round].phase == .running, rounds[round].versions.first == .null else { return }
         rounds[round].enter(.ending)
-        discardAndOfferPages(of: round)
+        discardPagesAndOfferRoom(of: round)
     }
 
     /// Returns the end of the newest version's window; 0 without a version. The round reads no members at or above this
@@ -240,7 +241,7 @@ extension Audiences {
     }
 
     private mutating func free(round: RoundIndex) {
-        discardAndOfferPages(of: round)
+        discardPagesAndOfferRoom(of: round)
         removeParkedMembers(of: round)
         removeFromQueues(round)
         let key = rounds[round].key
@@ -260,7 +261,7 @@ extension Audiences {
         case .restoring, .running:
             rounds[round].enter(.draining)
             discardUnsentMembers(of: round)
-            offerFreePages(Int(rounds[round].appIndex))
+            offerPageRoom(Int(rounds[round].appIndex))
             freeDonePages(of: round, now: now)
         // Such a round has lost its claim or has not begun, so it records nothing.
         case .awaitingClaim: return abandon(round, now: now)
@@ -277,7 +278,7 @@ extension Audiences {
         let key = rounds[round].key
         if roundsByKey[key] == round { roundsByKey[key] = nil }
         noteDroppedVersionsOfOtherPartitions(of: round)
-        discardAndOfferPages(of: round)
+        discardPagesAndOfferRoom(of: round)
         freeIfFinished(round, now: now)
     }
 }

@@ -33,8 +33,8 @@ struct FanoutRecord: BitwiseCopyable {
     /// The version of the command that brought the alert: this record's version, or that of an older command
     /// whose alert the record carries.
     var alertVersion: Version
-    /// The greatest age at which the alert may ring: `expiration.alertSeconds` in the policy of the command that
-    /// brought the alert.
+    /// The greatest age at which the alert may ring: `expiration.alertSeconds` of this record's policy. If the version
+    /// or broadcast carries an alert in this lane: the number of the record that brought the alert.
     var alertSeconds: Int64
     var identifier: HeapBytes
     var trace: HeapBytes

@@ -92,7 +92,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a version cannot enter this phase from the one it is in")
         phase = next

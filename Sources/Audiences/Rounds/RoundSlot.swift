@@ -122,7 +122,7 @@ struct RoundSlot: BitwiseCopyable {
         checkpoints.freeBytes()
     }
 
-    /// Traps if the present phase does not lead to `next`.
+    /// Changes the phase to `next`. Traps if the present phase does not lead there.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")
         phase = next

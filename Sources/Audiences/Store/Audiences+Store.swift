@@ -43,7 +43,7 @@ extension Audiences {
     /// if this checkpoint had been recorded, because otherwise its versions could not end.
     private mutating func discardCheckpoint(_ round: RoundIndex, now: Moment) {
         precondition(storeQueue.popFirst() == .checkpoint(round), "the next call is the round's")
-        checkpointReplied(round, nil, now: now)
+        handleCheckpointReply(round, nil, now: now)
     }
 
     /// Removes the next call if it is unneeded. If the call reads a page that no round wants any more, this method also
@@ -55,7 +55,7 @@ extension Audiences {
         case .readPage(let page), .readDirectory(let page):
             guard pages[page].phase == .discarded else { return false }
             precondition(storeQueue.popFirst() == ticket, "the unneeded call is the first in the queue")
-            freeAndOfferPage(page)
+            freePageAndOfferRoom(page)
             return true
         // An abandoned round must make no claim and record no checkpoint: another worker may have claimed it since.
         case .checkpoint(let round), .claim(let round):
@@ -166,7 +166,7 @@ extension Audiences {
     /// continues without a reply, as after a permanent refusal (`storeFailed` with `refused`).
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
-        callReplied(ticket, nil, now: now)
+        handleCallReply(ticket, nil, now: now)
     }
 
     /// Handles a call that failed. It is repeated, unless it was refused permanently.
@@ -178,12 +178,12 @@ extension Audiences {
             storeQueue.pause(now: now)
             storeQueue.append(ticket)
         case .unexplained: storeQueue.setAside(ticket, now: now)
-        case .refused: callReplied(ticket, nil, now: now)
+        case .refused: handleCallReply(ticket, nil, now: now)
         }
     }
 
     public mutating func storeReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>, now: Moment) {
-        callReplied(decodeTicket(tag), reply, now: now)
+        handleCallReply(decodeTicket(tag), reply, now: now)
     }
 
     private func decodeTicket(_ tag: UInt64) -> AudienceTicket {
@@ -191,18 +191,20 @@ extension Audiences {
         return ticket
     }
 
+    /// Passes a reply to the function that waits for it.
+    ///
     /// - Parameter reply: nil if the call was refused permanently.
-    private mutating func callReplied(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
+    private mutating func handleCallReply(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         switch ticket {
         case .readSamplePage(let command, _): samplePageReceived(command, reply?.bytes)
         case .admit(let command):
             guard let reply else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.refusedCallReason, now: now)
             }
-            admissionReplied(command, reply, now: now)
+            handleAdmissionReply(command, reply, now: now)
         case .settle(let command): commandSettled(command, now: now)
-        case .claim(let round): claimReplied(round, reply, now: now)
-        case .checkpoint(let round): checkpointReplied(round, reply, now: now)
+        case .claim(let round): handleClaimReply(round, reply, now: now)
+        case .checkpoint(let round): handleCheckpointReply(round, reply, now: now)
         case .finishRange(let rangeVersion): rangeCounted(rangeVersion, reply, now: now)
         case .finishBroadcast(let broadcast): broadcastCounted(broadcast, reply, now: now)
         case .readDirectory(let page): directoryReceived(page, reply?.bytes, now: now)

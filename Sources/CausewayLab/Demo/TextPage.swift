@@ -92,7 +92,7 @@ extension TextPage {
     static let scoresMax = 6
     static let wrongPhonesMax = 10
 
-    /// Makes the page at the end of a demo.
+    /// Makes the page that a demo prints when it has ended.
     init(_ figures: DemoFigures, isColoured: Bool) {
         self.init(isColoured: isColoured)
         let season = [

@@ -1,6 +1,6 @@
 import Kafka
 
-/// Reads topics that the workers write, from their beginning.
+/// Reads topics that the workers write. Begins at the first record of each topic.
 final class OutageTopicReader: ConsumerHandler {
     private static let recordsPerDrainMax = 2_000
 

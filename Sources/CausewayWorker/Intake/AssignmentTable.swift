@@ -25,8 +25,8 @@ struct AssignmentTable {
         /// watermark cannot tell that no record is left.
         var reachedEndOffset: Int64 = -1
         /// How many rewinds of the partition the lane has requested. Each inbox entry has the count at which its record
-        /// was dealt. The lane drops an entry with a lower count than its own, because the entry's record will be read
-        /// again.
+        /// was dealt. The lane discards an entry with a lower count than its own, because the entry's record will be
+        /// read again.
         var rewindRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
@@ -127,8 +127,8 @@ struct AssignmentTable {
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
-    /// Notes the lane's request for a rewind. The lane drops the records that were dealt before it. Returns false if the
-    /// report belongs to an assignment that has ended.
+    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before it. Returns false if
+    /// the report belongs to an assignment that has ended.
     mutating func noteRewindRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
         updateEntry(report.topic, report.partition) { $0?.rewindRequestCount &+= 1 }
@@ -222,8 +222,8 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter startOffset: where this assignment began to read. After a rereading has begun, its `endOffset` is
-    ///   used instead, because the rereading starts at an offset that was settled before.
+    /// - Parameter startOffset: where this assignment began to read. After a rereading with an `endOffset` above 0 has
+    ///   begun, this `endOffset` is used instead, because the rereading starts at an offset that was settled before.
     func settledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)

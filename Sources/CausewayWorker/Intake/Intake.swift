@@ -125,11 +125,11 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     func descriptorReady(_ events: Interest) {
         wakeup.drain()
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     func timerFired(tag: UInt64) {
-        requestIterationEnd()
+        requestCallAtIterationEnd()
         switch TimerTag(rawValue: tag) {
         case .poll: if phase != .closed { schedulePoll() }
         case .fetching: isFetchTimerSet = false
@@ -141,7 +141,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         _ = loop.schedule(afterMilliseconds: Self.pollIntervalMilliseconds, handler: self, tag: TimerTag.poll.rawValue)
     }
 
-    private func requestIterationEnd() {
+    private func requestCallAtIterationEnd() {
         guard !isIterationEndRequested else { return }
         isIterationEndRequested = true
         loop.callAtIterationEnd(self)

@@ -163,7 +163,7 @@ extension Lane {
 
     func passAudienceReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         audiences.storeReplied(tag: tag, reply, now: now)
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     func passAudienceFailure(tag: UInt64, error: RedisError) {
@@ -175,7 +175,7 @@ extension Lane {
             writeLog(.redisError, ["script": "audience", "reason": "\(error)"])
         }
         audiences.storeFailed(tag: tag, failure, now: now)
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 }
 

@@ -30,7 +30,7 @@ extension Lane {
     }
 
     /// Asks the Kafka thread to rewind partitions of the fan-out topic. Records that were dealt before this request
-    /// carry an older `rewindRequestCount`, so the lane drops them.
+    /// carry an older `rewindRequestCount`, so the lane discards them.
     func requestRewinds() {
         var hasReported = false
         for entryIndex in partitions.entries.indices where partitions[entryIndex].isFanout {

@@ -34,7 +34,7 @@ extension Lane {
                 delivery.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
                 // After a failed deferral, the core may have put the command back into its activity's waiting list. The
                 // core begins such a command at the end of an iteration.
-                requestIterationEnd()
+                requestCallAtIterationEnd()
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }

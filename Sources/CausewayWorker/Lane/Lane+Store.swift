@@ -42,7 +42,7 @@ extension Lane {
         } else {
             delivery.storeReplied(tag: tag, reply, now: now)
         }
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     func passStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
@@ -51,7 +51,7 @@ extension Lane {
             // Do not log or count here: one failed WAIT (Redis' command that waits for replicas) fails many calls.
             // `noteReplicaStatus` logs and counts each failed WAIT once.
             delivery.storeFailed(tag: tag, failure, now: now)
-            return requestIterationEnd()
+            return requestCallAtIterationEnd()
         }
         metrics.add(.redisErrors, Int(error.code.rawValue))
         if failure == .refused {
@@ -66,7 +66,7 @@ extension Lane {
         } else {
             delivery.storeFailed(tag: tag, failure, now: now)
         }
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     private func reportRefusal(_ tag: UInt64, reason: String) {
@@ -77,7 +77,7 @@ extension Lane {
     func noteRedisReady() {
         if redisConnectionHistory.noteReady() { metrics.add(.redisReconnects) }
         writeLog(.redisReady, ["lane": "\(number)"])
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     func noteRedisLoss(_ reason: RedisError) {

@@ -9,9 +9,9 @@ import Reactor
 
 /// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing itself (R1).
 ///
-/// Everything runs on the lane's own event loop (R2). Each iteration passes the events that have arrived to the cores:
-/// orders, records, delivery reports, replies of Redis, responses of APNs. At the end of the iteration it carries
-/// out the cores' actions, so that all writes of an iteration are sent together.
+/// Everything runs on the lane's own event loop (R2). Replies of Redis and responses of APNs go to the cores when they
+/// arrive. At the end of the iteration, the lane takes orders, delivery reports and records, lets the cores decide, and
+/// carries out their actions, so that all writes of an iteration are sent together.
 final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingThread {
     /// The least time between two iterations of a busy lane. Events that arrive meanwhile are handled in one iteration,
     /// so their writes are sent together.
@@ -140,7 +140,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
 
     func descriptorReady(_ events: Interest) {
         mailbox.wakeup.drain()
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     func timerFired(tag: UInt64) {
@@ -155,7 +155,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         case nil:
             preconditionFailure("a timer that no lane sets")
         }
-        requestIterationEnd()
+        requestCallAtIterationEnd()
     }
 
     private func scheduleOffsetReport() {
@@ -166,9 +166,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         )
     }
 
-    /// Makes the event loop call ``iterationEnded()`` at the end of this iteration. That call carries out the cores'
-    /// decisions. Call this method after every change of a core.
-    func requestIterationEnd() {
+    /// Makes the event loop call ``iterationEnded()`` at the end of this iteration. That call takes input, and carries
+    /// out the cores' decisions. Call this method after every change of a core.
+    func requestCallAtIterationEnd() {
         guard !isIterationEndRequested else { return }
         isIterationEndRequested = true
         loop.callAtIterationEnd(self)

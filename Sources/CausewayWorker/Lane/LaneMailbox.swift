@@ -8,7 +8,7 @@ import Synchronization
 struct InboxEntry: BitwiseCopyable {
     /// The `rd_kafka_message_t`. The thread that pops the entry owns it.
     var messageAddress: UInt
-    /// The number of the assignment in which the record was read. With this number, the lane drops a record
+    /// The number of the assignment in which the record was read. With this number, the lane discards a record
     /// of an earlier assignment of the same partition.
     var assignmentNumber: UInt32
     var partition: Int32
@@ -16,8 +16,8 @@ struct InboxEntry: BitwiseCopyable {
     var bytes: UInt32
     /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
-    /// How many rewinds of the partition the lane had requested when this record was dealt. The lane drops records with
-    /// a lower count, because they are read again.
+    /// How many rewinds of the partition the lane had requested when this record was dealt. The lane discards records
+    /// with a lower count, because they are read again.
     var rewindRequestCount: UInt16
 
     init(
@@ -45,7 +45,7 @@ struct InboxEntry: BitwiseCopyable {
     }
 }
 
-/// An order of the Kafka thread to a lane. A lane takes orders before records. So it drops the records in its inbox
+/// An order of the Kafka thread to a lane. A lane takes orders before records. So it discards the records in its inbox
 /// that belong to a partition which it no longer has.
 struct LaneOrder: BitwiseCopyable {
     enum Kind: UInt8, BitwiseCopyable {
@@ -179,6 +179,8 @@ final class LaneMailbox: Sendable {
         return poolRecoveredAtWallMilliseconds.exchange(0, ordering: .relaxed)
     }
 
+    /// Tells the lane whether audiences may continue. Wakes the lane when they may again.
+    ///
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
     ///   milliseconds; nil if they must wait for members.
     func setMembersComplete(atMilliseconds completeAtMilliseconds: Int64?) {

@@ -77,7 +77,7 @@ private final class LanePoolResponseHandler: PushHandler {
             let record = RecordIndex(rawValue: UInt32(truncatingIfNeeded: response.tag))
             lane.delivery.pushResponseReceived(record, result, now: lane.now)
         }
-        lane.requestIterationEnd()
+        lane.requestCallAtIterationEnd()
     }
 
     private func noteProviderToken(isRefused: Bool) {
@@ -87,7 +87,7 @@ private final class LanePoolResponseHandler: PushHandler {
 
     func poolHasRoom(_ pool: Pool) {
         owner?.isFull = false
-        lane.requestIterationEnd()
+        lane.requestCallAtIterationEnd()
     }
 
     func poolReported(_ event: PoolEvent) {

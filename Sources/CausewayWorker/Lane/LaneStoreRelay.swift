@@ -32,7 +32,7 @@ extension LaneStoreRelay: AudienceStoreHandler {
         lane.passAudienceReply(tag: tag, reply)
     }
     func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passAudienceFailure(tag: tag, error: error) }
-    func audienceStoreReady() { lane.requestIterationEnd() }
+    func audienceStoreReady() { lane.requestCallAtIterationEnd() }
     /// Tells only the core for audiences about the lost connection, and writes no log line. Usually the activity store
     /// loses its connection to the same server too, and that loss is logged.
     func audienceStoreLost(_ reason: RedisError) { lane.noteAudienceStoreLoss() }

@@ -10,6 +10,8 @@ struct ProviderTokenUse {
     private var submittedPushCount: UInt64 = 0
     private var lastUsedAtMilliseconds: Int64?
 
+    /// Notes the pool's pushes and its token at one publication of the metrics.
+    ///
     /// - Parameters:
     ///   - submittedPushCount: all pushes that the pool has taken since the start.
     ///   - isNeeded: whether pushes wait for a connection or for their response.

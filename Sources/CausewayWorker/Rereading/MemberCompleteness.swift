@@ -21,6 +21,8 @@ struct MemberCompleteness {
         case waitIsOver(isFirstReport: Bool)
     }
 
+    /// Notes what one poll found.
+    ///
     /// - Parameters:
     ///   - primaries: for each primary that replied, its run id and the marks of all partitions of the registrations
     ///     topic.

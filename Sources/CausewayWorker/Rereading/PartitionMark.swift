@@ -89,6 +89,8 @@ enum MarkStep: Equatable {
     /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])
 
+    /// Returns what to do about the marks of one partition.
+    ///
     /// - Parameters:
     ///   - primaries: for each primary its run id and its mark.
     ///   - isFirstCheck: whether this is the first check since the partition was assigned.

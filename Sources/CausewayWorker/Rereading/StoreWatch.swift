@@ -251,6 +251,8 @@ actor StoreWatch {
         }
     }
 
+    /// Writes the marks, primary by primary.
+    ///
     /// - Returns: the assignments for which at least one primary did not take a first mark, or the mark of a new
     ///   rereading. A failed renewal of an existing mark is not returned: a later poll writes that mark again.
     private func performWrites(

@@ -55,8 +55,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this end of a lifetime reports that the life has ended, or this start after it that no new life begins.
-    /// If not, the keeper produces the command again while the timetable has the life.
+    /// Whether this end of a lifetime reports that the life has ended, or this start after it that the keeper must make
+    /// no other. If not, the keeper produces the command again while the timetable has the life.
     private func mustReportEndOfLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {

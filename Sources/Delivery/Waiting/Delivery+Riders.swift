@@ -133,8 +133,8 @@ extension Delivery {
     /// after a newer one.
     ///
     /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
-    /// - A newer waiting state is still sent, but without the alert that it carries. Its rider is finished now; if
-    ///   the state's body already has the alert, at the next admission (`removeAcceptedAlert`).
+    /// - A newer waiting state is still sent, but without the alert that it carries. If its body does not have the
+    ///   alert yet, its rider is finished now. Otherwise this happens at its next admission (`removeAcceptedAlert`).
     mutating func finishCommandsWithObsoleteAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {

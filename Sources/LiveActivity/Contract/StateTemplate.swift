@@ -9,8 +9,8 @@ struct ValuePlace: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. All further values
-    /// must have equal bytes in a state with this template.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. In a state with
+    /// this template, all further values must have the same bytes as here.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0

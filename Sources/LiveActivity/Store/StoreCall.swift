@@ -212,9 +212,8 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// Whether this command may be sent without the alert of a held command. True in two cases: this command has an
-    /// alert of its own, or its body has no room for the held alert. Redis then never replies
-    /// ``StoreVerdict/alertHeld``.
+    /// Whether Redis may admit this command without reporting the held alert (``StoreVerdict/alertHeld``). True if this
+    /// command has an alert, or if its lane has seen the held one and took it, cannot take it or does not need it.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.

@@ -45,7 +45,7 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.suppressedOutsideLoggingThreadsCounts.enumerated() {
+        for (kind, count) in events.suppressedOfOtherThreadsCounts.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         writeTraceCounts(to: &cells)

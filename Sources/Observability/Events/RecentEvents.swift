@@ -11,7 +11,7 @@ package final class RecentEvents: Sendable {
         var lastLineAtWallMilliseconds: Int64 = 0
         /// The number of lines that were suppressed outside the lanes and the Kafka thread. (The lanes and the Kafka
         /// thread count their suppressed lines in ``ThreadMetrics``.)
-        var suppressedOutsideLoggingThreadsCount: UInt64 = 0
+        var suppressedOfOtherThreadsCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
@@ -53,12 +53,12 @@ package final class RecentEvents: Sendable {
     /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
     /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
     func countSuppressedLineOfOtherThread(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].suppressedOutsideLoggingThreadsCount &+= 1 }
+        events.withLock { $0[Int(kind.rawValue)].suppressedOfOtherThreadsCount &+= 1 }
     }
 
-    /// ``KindSummary/suppressedOutsideLoggingThreadsCount`` of each kind, in the order of ``LogKind``'s raw values.
-    var suppressedOutsideLoggingThreadsCounts: [UInt64] {
-        events.withLock { $0.map(\.suppressedOutsideLoggingThreadsCount) }
+    /// ``KindSummary/suppressedOfOtherThreadsCount`` of each kind, in the order of ``LogKind``'s raw values.
+    var suppressedOfOtherThreadsCounts: [UInt64] {
+        events.withLock { $0.map(\.suppressedOfOtherThreadsCount) }
     }
 
     /// The kinds that were logged, the latest first.

@@ -112,7 +112,7 @@ extension Simulation {
         if hasNoStart, parameters.crashPerMille > 0, startOutcomes.contains(.duplicate) { return }
         // If the core reads the activity's end before the start's turn comes, it does not send the start.
         if hasNoStart, finalCommand.isEnd { return }
-        if mayRedisHaveLackedLastStart(activity) { return }
+        if mayLastStartHaveBeenMissingInRedis(activity) { return }
         if mayHaveLostFinalCommand(activity) || hasCommandExpired(activity, finalCommand.version) { return }
         // The last update came after the activity's eight hours, so it is not sent. Only an end would still be sent.
         if activitiesWithOldUpdate.contains(activity), !finalCommand.isEnd { return }

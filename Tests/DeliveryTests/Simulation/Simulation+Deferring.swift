@@ -78,7 +78,7 @@ extension Simulation {
 
     /// Whether a newer state without an alert may have been sent before the activity's deferred alert. Newer states
     /// wait for the alert only in the lane that deferred it.
-    func mayNewerStatePassDeferredAlert(_ activity: String) -> Bool {
+    func canNewerStateOvertakeDeferredAlert(_ activity: String) -> Bool {
         deferredActivities.contains(activity) && !hasOneLane
     }
 
@@ -90,7 +90,7 @@ extension Simulation {
     /// Whether Redis may have refused commands after the activity's last start as `ended`, because it did not have the
     /// start yet. There are three cases: another lane deferred the start; the start was held; or the deferred topic had
     /// two records of the start, and an end superseded only one of them.
-    func mayRedisHaveLackedLastStart(_ activity: String) -> Bool {
+    func mayLastStartHaveBeenMissingInRedis(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
         let startOutcomes = results[start] ?? []
         return deferredActivities.contains(activity) && !hasOneLane || startOutcomes.contains(.held)

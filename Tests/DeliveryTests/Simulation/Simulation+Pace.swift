@@ -134,7 +134,7 @@ extension Simulation {
     func checkAlerts() {
         for (activity, sequences) in alertSequences.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinalCommand(activity),
-                !mayNewerStatePassDeferredAlert(activity), !mayRedisHaveLackedLastStart(activity),
+                !canNewerStateOvertakeDeferredAlert(activity), !mayLastStartHaveBeenMissingInRedis(activity),
                 phone.device == nil || hasStarted(phone)
             else {
                 continue

@@ -19,8 +19,9 @@ struct RoundProgress: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// Since when the round sends nothing although newer versions come (monotonic milliseconds); nil: no version has
-    /// taken over yet. See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    /// When the first of the versions that begin at the newest version's start position took over (monotonic
+    /// milliseconds). If one more takes over at this position, the round has sent nothing since then. Nil: no version
+    /// has taken over yet. See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
     @CompactOptional var stalledSinceMilliseconds: Int64?
     /// Since when members of the round wait for their turn without a break: the time at which the store admitted the
     /// command for which the first of them waits (UNIX milliseconds). Has a meaning only while a member waits. A metric

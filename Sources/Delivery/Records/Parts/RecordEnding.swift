@@ -45,8 +45,9 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Reports to the timetable that a life has ended or must not begin, after the result is acknowledged. The
-    /// timetable then usually removes the life. If it did so first, a crash could make the result wrong: the next owner
-    /// would read the command again, find no life, and report that the command ended nothing.
+    /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again, after the
+    /// result is acknowledged. The timetable then usually removes the life. If it did so first, a crash could make the
+    /// result wrong: the next owner would read the command again, find no life, and report that the command ended
+    /// nothing.
     static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }
