@@ -132,7 +132,8 @@ struct PrometheusAlertLoadTests {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 15)
-            // Without its mark, a partition whose reading does not begin at offset 0 would look as if Redis had lost it.
+            // Without its mark, a partition that is not read from offset 0 looks as if Redis had lost what its records
+            // wrote.
             try run.awaitMarks()
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try OffsetPastEndCommitter.commit(on: run)

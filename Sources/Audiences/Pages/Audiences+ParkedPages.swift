@@ -48,11 +48,12 @@ extension Audiences {
     /// Reads a parked member again before it gets a push, because it was read too long ago: by now it may have left, or
     /// may have another token.
     ///
-    /// - Returns: false if no page is free now.
+    /// - Returns: false if there is no room for a page now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // If no page is free, discard the members that the round has read ahead. This frees their pages. Those members
-        // may have to wait for the parked member anyway: a round is at most one lap ahead of its parked members.
+        // If there is no room for a page, discard the members that the round has read ahead. This frees their pages.
+        // Those members may have to wait for the parked member anyway: a round is at most one lap ahead of its parked
+        // members.
         if !hasRoomForPage(of: round) { discardPrefetchedMembers(of: round) }
         guard hasRoomForPage(of: round) else { return false }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }

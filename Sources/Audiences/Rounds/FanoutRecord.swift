@@ -34,7 +34,7 @@ struct FanoutRecord: BitwiseCopyable {
     /// whose alert the record carries.
     var alertVersion: Version
     /// The greatest age at which the alert may ring: `expiration.alertSeconds` of this record's policy. If the version
-    /// or broadcast carries an alert in this lane: the number of the record that brought the alert.
+    /// or broadcast carries an alert in this lane: the `alertSeconds` of the record that brought the alert.
     var alertSeconds: Int64
     var identifier: HeapBytes
     var trace: HeapBytes

@@ -191,7 +191,7 @@ extension Audiences {
         return ticket
     }
 
-    /// Passes a reply to the function that waits for it.
+    /// Passes a reply to the handler of the ticket's purpose.
     ///
     /// - Parameter reply: nil if the call was refused permanently.
     private mutating func handleCallReply(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {

@@ -9,7 +9,7 @@ struct AssignmentTable {
         /// A number that no other assignment of this process has. It identifies the assignment between the Kafka thread
         /// and the lanes. The cores have their own `assignmentEpoch`.
         var assignmentNumber: UInt32
-        /// Nil if the lane's core already has its maximum of partitions. The partition's records are then dropped and
+        /// Nil if the lane's core already has its maximum of partitions. The partition's records are then discarded and
         /// not settled, so none of its offsets is committed. They are read again after the next assignment.
         var lane: Int?
         var isDrained = false

@@ -233,8 +233,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         let (partition, offset) = (message.partition, message.offset)
         guard let assignment = assignments[topic, partition], let lane = assignment.lane else { return true }
         guard AssignmentTable.validOffsets.contains(offset) else {
-            // The offset is negative or far too large. Report and drop the record: if a lane settled it, the lane could
-            // no longer commit any offset of the partition.
+            // The offset is negative or far too large. Report and discard the record: if a lane settled it, the lane
+            // could no longer commit any offset of the partition.
             let topicPartition = TopicPartition(topic: message.topic, partition: partition)
             let reason = "\(name(of: topicPartition)): the record's offset \(offset) is out of range"
             reportError(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
