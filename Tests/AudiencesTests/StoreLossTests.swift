@@ -96,7 +96,7 @@ import Testing
         #expect(Set(pushesAfterReturnOfMembers(to: harness).map(\.member)) == Set(Self.members))
     }
 
-    @Test func `While a round waits for its members, its gauge shows since when they wait`() throws {
+    @Test func `While a round waits for its members, its gauge shows since when they wait`() {
         let harness = RoundHarness()
         harness.core.membersLastCompleteAtMilliseconds = .min
         admit(1, in: harness)
