@@ -40,10 +40,19 @@ struct PrometheusAlertHistory {
         let file = "\(directory.path)/tests.yaml"
         try promtoolDocument.write(toFile: file, atomically: true, encoding: .utf8)
         let promtoolRun = try runProgram(Promtool.path, ["test", "rules", file])
-        // Joins the differences in one line, because reports show only the first line of an issue.
-        let differences =
-            promtoolRun.exitCode == 0 ? "" : promtoolRun.text.split { $0.isWhitespace }.joined(separator: " ")
-        #expect(differences == "", sourceLocation: sourceLocation)
+        guard promtoolRun.exitCode != 0 else { return }
+        // Joins all in one line, because reports show only the first line of an issue.
+        let differences = promtoolRun.text.split { $0.isWhitespace }.joined(separator: " ")
+        let samples = changingSeries.map { "\($0.key) \($0.value)" }.sorted().joined(separator: "; ")
+        let report = "\(differences) Samples: \(samples)"
+        #expect(report == "", sourceLocation: sourceLocation)
+    }
+
+    /// The series without a histogram's buckets whose value is not the same in all readings.
+    private var changingSeries: [String: String] {
+        series.filter { name, samples in
+            !name.contains("_bucket{") && Set(samples.split(separator: " ").map { $0.prefix { $0 != "+" } }).count > 1
+        }
     }
 
     private var promtoolDocument: String {
