@@ -1,12 +1,11 @@
 """Checks a run: the recorded files by `season/invariants.py`, and the states that the phones show."""
 
-import types
-
 from fleet.deployment import APP
 from fleet.leaks import Secrets, find_secrets
 from recorded_runs.invariant_results import EXAMPLES_MAX
 from season.evidence import Evidence
 from season.invariants import INVARIANT_CHECKS
+from season.options import InvariantOptions
 
 TOLERANCE_MILLISECONDS = 1_000
 """How late a push may arrive after Redis permitted it, in milliseconds, because it waits for a connection or a processor.
@@ -55,7 +54,7 @@ def check_run(deployment, load, allowance):
     report = RunReport()
     check_phones(deployment, load, report)
     evidence = Evidence(deployment.directory)
-    options = types.SimpleNamespace(tolerance=TOLERANCE_MILLISECONDS, wipes=0, **allowance)
+    options = InvariantOptions(tolerance=TOLERANCE_MILLISECONDS, **allowance)
     results = [check(evidence, options) for check in INVARIANT_CHECKS]
     for result in results:
         report.problems += [f"{result.name}: {example}" for example in result.examples()]

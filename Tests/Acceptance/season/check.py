@@ -17,6 +17,7 @@ The directory holds, as lines of JSON:
 Exit codes: 0 all invariants hold; 1 one is violated; 2 the evidence cannot be read."""
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
@@ -26,37 +27,39 @@ from recorded_runs.json_lines import UnreadableFileError  # noqa: E402
 from recorded_runs.invariant_results import print_report  # noqa: E402
 from season.evidence import Evidence  # noqa: E402
 from season.invariants import INVARIANT_CHECKS  # noqa: E402
+from season.options import InvariantOptions  # noqa: E402
 
 
-def parse_options(arguments):
+def parse_arguments(arguments):
+    """Returns the directory and the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory")
     parser.add_argument(
         "--tolerance",
         type=int,
-        default=100,
         help="milliseconds between Redis' decision and the push's arrival, by which two pushes may differ (100)",
     )
+    parser.add_argument("--wait-spacings", type=float, help="how many spacings a state may wait for a push (3)")
+    parser.add_argument("--repeats", type=int, help="pushes that may have been sent twice (0)")
+    parser.add_argument("--results-again", type=int, help="results that may have been written twice (0)")
     parser.add_argument(
-        "--wait-spacings", type=float, default=3, help="how many spacings a state may wait for a push (3)"
-    )
-    parser.add_argument("--repeats", type=int, default=0, help="pushes that may have been sent twice (0)")
-    parser.add_argument("--results-again", type=int, default=0, help="results that may have been written twice (0)")
-    parser.add_argument(
-        "--superseded-results", choices=("each", "counted"), default="each",
+        "--superseded-results", choices=("each", "counted"),
         help="kafka.supersededResults of the run: counted if newer results may count superseded commands (each)",
     )
-    parser.add_argument("--alerts-again", type=int, default=0, help="alerts that may have rung twice (0)")
+    parser.add_argument("--alerts-again", type=int, help="alerts that may have rung twice (0)")
     parser.add_argument(
-        "--wipes", type=int, default=0, help="how often Redis lost all data; each time buckets are full again (0)"
+        "--wipes", type=int, help="how often Redis lost all data; each time buckets are full again (0)"
     )
-    return parser.parse_args(arguments)
+    # The defaults are those of `InvariantOptions`.
+    parser.set_defaults(**dataclasses.asdict(InvariantOptions()))
+    values = vars(parser.parse_args(arguments))
+    return values.pop("directory"), InvariantOptions(**values)
 
 
 def main(arguments):
-    options = parse_options(arguments)
+    directory, options = parse_arguments(arguments)
     try:
-        evidence = Evidence(options.directory)
+        evidence = Evidence(directory)
     except UnreadableFileError as problem:
         print(f"check.py: {problem}", file=sys.stderr)
         return 2

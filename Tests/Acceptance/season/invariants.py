@@ -207,15 +207,15 @@ def check_distances(invariant, spacing_milliseconds, options, activity, pushes):
     time is shifted back by one spacing for each earlier push. So one comparison, with the latest shifted time, covers
     all earlier pushes."""
     distance_milliseconds = []
-    latest, last = None, None
+    latest_shifted, last_push = None, None
     for number, push in enumerate(pushes):
         shifted = push.time - number * spacing_milliseconds
-        if last is not None:
-            distance_milliseconds.append(push.time - last.time)
-            if shifted < latest - options.tolerance:
-                invariant.add_violation(f"{activity}: lines {last.line} and {push.line} are {distance_milliseconds[-1]} ms apart")
-        latest = shifted if latest is None else max(latest, shifted)
-        last = push
+        if last_push is not None:
+            distance_milliseconds.append(push.time - last_push.time)
+            if shifted < latest_shifted - options.tolerance:
+                invariant.add_violation(f"{activity}: lines {last_push.line} and {push.line} are {distance_milliseconds[-1]} ms apart")
+        latest_shifted = shifted if latest_shifted is None else max(latest_shifted, shifted)
+        last_push = push
     return distance_milliseconds
 
 
