@@ -27,7 +27,7 @@ enum Workload: String, CaseIterable {
     /// Each command is sent and has a new state. Its keys have another order than in the six states before it.
     case unlike
     /// Each command is sent and has a new state, and the app has shapes. The keys have another order than in the six
-    /// states before it. The core remembers the forms of only four states, so it compares each whole state with the
+    /// states before it. The core remembers the templates of only four states, so it compares each whole state with the
     /// shapes.
     case unlikeShaped = "unlike-shaped"
     /// Each command is sent. The states are those after each of 120 balls of a cricket match, in order.
@@ -141,7 +141,7 @@ struct CommandFeed: ~Copyable {
     private static func offset(of number: Int64, in record: [UInt8]) -> Int {
         let digits = Array("\(number)".utf8)
         guard let offset = record.indices.first(where: { record[$0...].starts(with: digits) }) else {
-            preconditionFailure("the record has the number")
+            preconditionFailure("the record lacks the number")
         }
         return offset
     }

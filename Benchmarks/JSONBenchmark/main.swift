@@ -29,7 +29,8 @@ nonisolated(unsafe) var checksum: UInt64 = 0
 
 func decode(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
     var changed = Array(record)
-    if let colon = changed.firstRange(of: Array("timestamp\":".utf8))?.upperBound { changed[colon + 9] ^= 1 }
+    // Changes the last of the timestamp's ten digits.
+    if let firstDigit = changed.firstRange(of: Array("timestamp\":".utf8))?.upperBound { changed[firstDigit + 9] ^= 1 }
     var cache = ApsCache()
     changed.withUnsafeBytes { changed in
         for time in 0..<times {

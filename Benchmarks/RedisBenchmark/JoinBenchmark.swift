@@ -24,15 +24,15 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// When the members of the current run join and leave, UNIX milliseconds. Each run has a later time.
     private var changedAtMilliseconds: Int64 = 0
     /// For each registration, the number of its entries that Redis has not acknowledged.
-    private var unacknowledgedEntries: [UInt8] = []
+    private var unacknowledgedEntryCounts: [UInt8] = []
     /// For each registration, whether its activity also leaves `leftAudience`.
     private var leavesAudience: [Bool] = []
-    private var finishedCount = 0
+    private var finishedRegistrationCount = 0
 
     struct Figures {
         var microseconds: Double
         /// Script commands sent to the server for each registration.
-        var scriptCalls: Double
+        var scriptCallsPerRegistration: Double
     }
 
     /// Connects both stores to the server.
@@ -76,14 +76,14 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     }
 
     private func registerAll(_ members: Int) throws -> Figures {
-        unacknowledgedEntries = [UInt8](repeating: 0, count: members)
+        unacknowledgedEntryCounts = [UInt8](repeating: 0, count: members)
         leavesAudience = [Bool](repeating: false, count: members)
-        finishedCount = 0
+        finishedRegistrationCount = 0
         changedAtMilliseconds = max(changedAtMilliseconds + 1, loop.wallMilliseconds)
         let (processorSecondsBefore, callsBefore) = (server.processorSeconds, server.scriptCallCount)
         var issuedCount = 0
-        while finishedCount < members {
-            while issuedCount < members, issuedCount - finishedCount < Self.registrationsInProgressMax,
+        while finishedRegistrationCount < members {
+            while issuedCount < members, issuedCount - finishedRegistrationCount < Self.registrationsInProgressMax,
                 try register(issuedCount)
             { issuedCount += 1 }
             try runIteration()
@@ -92,7 +92,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         while let audienceStore, audienceStore.outstandingCallCount > 0 { try runIteration() }
         return Figures(
             microseconds: (server.processorSeconds - processorSecondsBefore) * 1_000_000 / Double(members),
-            scriptCalls: Double(server.scriptCallCount - callsBefore) / Double(members)
+            scriptCallsPerRegistration: Double(server.scriptCallCount - callsBefore) / Double(members)
         )
     }
 
@@ -125,7 +125,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         guard try isIssued(call.withBorrowedBytes({ audienceStore?.issue($0) })) else {
             throw RedisServerProcess.Failure(description: "no room for a member's entry")
         }
-        unacknowledgedEntries[index] += 1
+        unacknowledgedEntryCounts[index] += 1
     }
 
     private func isIssued(_ issue: IssueOutcome?) throws -> Bool {
@@ -162,7 +162,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
                 try append(index, joinedAudience, isLeaving: false)
                 if leavesAudience[index] { try append(index, leftAudience, isLeaving: true) }
             }
-        case .settled: finishedCount += 1
+        case .settled: finishedRegistrationCount += 1
         default: failure = failure ?? RedisError(.unknown, "a registration was told \(reply.verdict)")
         }
     }
@@ -173,10 +173,10 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
 
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         let index = Int(tag)
-        unacknowledgedEntries[index] -= 1
-        guard unacknowledgedEntries[index] == 0 else { return }
+        unacknowledgedEntryCounts[index] -= 1
+        guard unacknowledgedEntryCounts[index] == 0 else { return }
         guard leavesAudience[index] else {
-            finishedCount += 1
+            finishedRegistrationCount += 1
             return
         }
         recordFailure {

@@ -131,13 +131,13 @@ func measureJoins(over transport: RedisServerProcess.Transport, callsPerCommandM
             "us,",
             Int(1_000_000 / joinFigures.microseconds),
             "/s,",
-            formatThousandths(joinFigures.scriptCalls),
+            formatThousandths(joinFigures.scriptCallsPerRegistration),
             "scripts each; moved to another audience:",
             formatHundredths(moveFigures.microseconds),
             "us,",
             Int(1_000_000 / moveFigures.microseconds),
             "/s,",
-            formatThousandths(moveFigures.scriptCalls),
+            formatThousandths(moveFigures.scriptCallsPerRegistration),
             "scripts"
         )
     }

@@ -90,21 +90,21 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     private var isTimerSet = false
     /// A timer with nanoseconds. The loop's own timers round up to milliseconds, so 60 ms for both
     /// directions would become 62 ms.
-    private let timer: Int32
+    private let timerDescriptor: Int32
 
     init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) throws {
-        timer = CTimerDescriptor_make()
-        guard timer >= 0 else { throw SystemError(code: errno, operation: "timerfd_create") }
+        timerDescriptor = CTimerDescriptor_make()
+        guard timerDescriptor >= 0 else { throw SystemError(code: errno, operation: "timerfd_create") }
         self.loop = loop
         self.delayNanoseconds = delayNanoseconds
         let serverStream = Stream(loop: loop, handler: self)
         clientStream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
         self.serverStream = serverStream
-        try loop.add(descriptor: timer, interest: .readable, handler: self)
+        try loop.add(descriptor: timerDescriptor, interest: .readable, handler: self)
         serverStream.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
     }
 
-    deinit { close(timer) }
+    deinit { close(timerDescriptor) }
 
     func streamConnected(_ stream: Stream) {}
 
@@ -113,21 +113,21 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
         delayedPieces.append(
             DelayedBytes(dueNanoseconds: dueNanoseconds, bytes: Array(bytes), isToServer: stream === clientStream)
         )
-        schedule()
+        setTimer()
     }
 
-    private func schedule() {
+    private func setTimer() {
         guard !isTimerSet, firstPieceIndex < delayedPieces.count else { return }
         isTimerSet = true
         precondition(
-            CTimerDescriptor_set(timer, delayedPieces[firstPieceIndex].dueNanoseconds) == 0,
-            "a timer of our own"
+            CTimerDescriptor_set(timerDescriptor, delayedPieces[firstPieceIndex].dueNanoseconds) == 0,
+            "the relay's own timer accepts each time"
         )
     }
 
     func descriptorReady(_ events: Interest) {
         var expirations: UInt64 = 0
-        _ = read(timer, &expirations, 8)
+        _ = read(timerDescriptor, &expirations, 8)
         isTimerSet = false
         let nowNanoseconds = ProcessSample.nanoseconds(CLOCK_MONOTONIC)
         while firstPieceIndex < delayedPieces.count, delayedPieces[firstPieceIndex].dueNanoseconds <= nowNanoseconds {
@@ -142,13 +142,13 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
             delayedPieces.removeFirst(firstPieceIndex)
             firstPieceIndex = 0
         }
-        schedule()
+        setTimer()
     }
 
     func streamDrained(_ stream: Stream) {}
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
-        loop.remove(descriptor: timer)
+        loop.remove(descriptor: timerDescriptor)
         clientStream?.close()
         serverStream?.close()
     }

@@ -49,12 +49,12 @@ func send(_ initialArguments: Arguments) throws {
     configuration.connectionsMax = connections
     configuration.connectionsMin = rate > 0 ? 1 : connections
     configuration.shrinkAfterMilliseconds = Int64(shrinkAfterMilliseconds)
-    configuration.inFlightPerConnectionMax = inFlight
+    configuration.inFlightPushesPerConnectionMax = inFlight
     configuration.openingIntervalMillisecondsMin = 0
     let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
     let pool = Pool(loop: loop, configuration: configuration, tokenSource: source, handler: sender)
     sender.pool = pool
-    sender.connectionsWanted = rate > 0 ? 1 : connections
+    sender.wantedConnectionCount = rate > 0 ? 1 : connections
     pool.start()
     sender.begin()
     loop.run()

@@ -12,7 +12,7 @@ final class Sender: PushHandler, TimerHandler {
     unowned let loop: EventLoop
     var pool: Pool?
     /// The sender begins to measure when this many connections send pushes and the warm-up is over.
-    var connectionsWanted = 1
+    var wantedConnectionCount = 1
     private let pushCount: Int
     private let demand: Demand
     private let tokens: DeviceTokens
@@ -21,15 +21,15 @@ final class Sender: PushHandler, TimerHandler {
     private var submittedCount: UInt64 = 0
     private(set) var responseCount = 0
     private(set) var acceptedCount = 0
-    private var authenticatedConnections = 0
-    private var connectionsPeak = 0
+    private var authenticatedConnectionCount = 0
+    private var peakConnectionCount = 0
     private var startSample: ProcessSample?
     private var endSample: ProcessSample?
-    private var warmUpResponses = 0
-    /// For each sampled push, in nanoseconds. Before the response it is the time of the submission as a negative
-    /// number. After the response it is the time from the submission to the response.
+    private var warmUpPushCount = 0
+    /// A number for each sampled push. Before the response: the negative time of the submission. After the response:
+    /// the time from the submission to the response.
     private var latencyNanoseconds: [Int64]
-    private var firstTickMilliseconds: Int64 = 0
+    private var pacingBeganAtMilliseconds: Int64 = 0
     private var hasPacingBegun = false
 
     init(loop: EventLoop, count: Int, demand: Demand, bodyBytes: Int, tokens: DeviceTokens) {
@@ -85,7 +85,8 @@ final class Sender: PushHandler, TimerHandler {
             while submitOne() {}
             return
         }
-        let due = warmUpResponses + demand.duePushes(afterMilliseconds: loop.nowMilliseconds - firstTickMilliseconds)
+        let due =
+            warmUpPushCount + demand.duePushCount(afterMilliseconds: loop.nowMilliseconds - pacingBeganAtMilliseconds)
         while submittedCount < UInt64(due), submitOne() {}
     }
 
@@ -105,7 +106,7 @@ final class Sender: PushHandler, TimerHandler {
                 CLOCK_MONOTONIC
             )
         }
-        if startSample == nil, authenticatedConnections >= connectionsWanted,
+        if startSample == nil, authenticatedConnectionCount >= wantedConnectionCount,
             responseCount >= min(20_000, pushCount / 10)
         {
             beginCounting()
@@ -119,12 +120,12 @@ final class Sender: PushHandler, TimerHandler {
     }
 
     private func beginCounting() {
-        warmUpResponses = responseCount
+        warmUpPushCount = responseCount
         startSample = ProcessSample()
         guard demand.isPaced else { return }
         // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not counted.
-        warmUpResponses = Int(submittedCount)
-        firstTickMilliseconds = loop.nowMilliseconds
+        warmUpPushCount = Int(submittedCount)
+        pacingBeganAtMilliseconds = loop.nowMilliseconds
         hasPacingBegun = true
         _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
     }
@@ -134,11 +135,11 @@ final class Sender: PushHandler, TimerHandler {
     func poolReported(_ event: PoolEvent) {
         switch event {
         case .authenticated:
-            authenticatedConnections += 1
-            connectionsPeak = max(connectionsPeak, authenticatedConnections)
+            authenticatedConnectionCount += 1
+            peakConnectionCount = max(peakConnectionCount, authenticatedConnectionCount)
         case .closed(_, let cause, let detail):
             if cause != .poolClosed, cause != .retired { printError("connection closed: \(cause) \(detail)") }
-            authenticatedConnections -= 1
+            authenticatedConnectionCount -= 1
         case .breakerOpened(let cause):
             fail("the server refuses the pushes: \(cause)")
         default:
@@ -151,10 +152,10 @@ final class Sender: PushHandler, TimerHandler {
     /// Returns the figures as one line of JSON.
     func report(connections: Int, inFlight: Int, latencyMilliseconds: Int, spacingMicroseconds: Int) -> String {
         guard let startSample, let endSample else { return "{}" }
-        guard responseCount > warmUpResponses, endSample.wallNanoseconds > startSample.wallNanoseconds else {
+        guard responseCount > warmUpPushCount, endSample.wallNanoseconds > startSample.wallNanoseconds else {
             fail("nothing was left to count after the warm-up: --count must be well above --in-flight")
         }
-        let pushes = Double(responseCount - warmUpResponses)
+        let pushes = Double(responseCount - warmUpPushCount)
         let seconds = Double(endSample.wallNanoseconds - startSample.wallNanoseconds) / 1e9
         let userMicroseconds = Double(endSample.userMicroseconds - startSample.userMicroseconds) / pushes
         let systemMicroseconds = Double(endSample.systemMicroseconds - startSample.systemMicroseconds) / pushes
@@ -171,13 +172,13 @@ final class Sender: PushHandler, TimerHandler {
             let fraction = String(abs(thousandths) % 1_000)
             return "\(thousandths / 1_000)." + String(repeating: "0", count: 3 - fraction.count) + fraction
         }
-        let fields: [(String, String)] = [
+        let fields: [(name: String, json: String)] = [
             ("pushes", String(responseCount)), ("accepted", String(acceptedCount)),
             ("pushesPerSecond", String(Int(pushes / seconds))),
             ("cpuMicrosecondsPerPush", text(userMicroseconds + systemMicroseconds)),
             ("userMicrosecondsPerPush", text(userMicroseconds)),
             ("systemMicrosecondsPerPush", text(systemMicroseconds)),
-            ("allocationsPerPush", text(Double(endSample.allocations - startSample.allocations) / pushes)),
+            ("allocationsPerPush", text(Double(endSample.allocationCount - startSample.allocationCount) / pushes)),
             ("peakMemoryBytes", String(endSample.peakMemoryBytes)),
             (
                 "latencyMilliseconds",
@@ -185,12 +186,12 @@ final class Sender: PushHandler, TimerHandler {
                     + [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1)]
                     .map { "\"\($0.0)\":\(text(percentile($0.1)))" }.joined(separator: ",") + "}"
             ),
-            ("connections", String(connections)), ("connectionsPeak", String(connectionsPeak)),
-            ("connectionsAtEnd", String(authenticatedConnections)),
+            ("connections", String(connections)), ("connectionsPeak", String(peakConnectionCount)),
+            ("connectionsAtEnd", String(authenticatedConnectionCount)),
             ("inFlight", String(inFlight)), ("roundTripMilliseconds", String(latencyMilliseconds)),
             ("turnIntervalMicrosecondsMin", String(spacingMicroseconds)),
         ]
-        return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
+        return "{" + fields.map { "\"\($0.name)\":\($0.json)" }.joined(separator: ",") + "}"
     }
 }
 
@@ -205,7 +206,7 @@ struct Demand {
     var isPaced: Bool { pushesPerSecond > 0 }
 
     /// Returns the number of pushes that are due by the given time.
-    func duePushes(afterMilliseconds elapsedMilliseconds: Int64) -> Int {
+    func duePushCount(afterMilliseconds elapsedMilliseconds: Int64) -> Int {
         let firstRateMilliseconds = min(elapsedMilliseconds, Int64(changesAfterSeconds) * 1_000)
         return Int(
             (Int64(pushesPerSecond) * firstRateMilliseconds + Int64(laterPushesPerSecond)
@@ -221,7 +222,7 @@ struct ProcessSample {
     let userMicroseconds: Int64
     let systemMicroseconds: Int64
     let peakMemoryBytes: Int
-    let allocations = CAllocationCount_total()
+    let allocationCount = CAllocationCount_total()
 
     init() {
         var usage = rusage()

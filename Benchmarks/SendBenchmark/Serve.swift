@@ -8,7 +8,7 @@ enum SimulatedApp {
     static let team = "BENCHTEAM0"
     static let key = "BENCHKEY00"
     static let type = "Scores"
-    static let activities = 4_096
+    static let activityCount = 4_096
 }
 
 /// `serve`: runs an APNs simulator with 4,096 activities, whose tokens it writes to the file `tokens` in its directory.
@@ -16,8 +16,12 @@ enum SimulatedApp {
 /// standard input ends.
 func serve(_ initialArguments: Arguments) async throws {
     var arguments = initialArguments
-    let latency = try arguments.number("latency", 0, in: 0...10_000)
-    let window = try arguments.number("connection-window", 65_535, in: 1...Faults.connectionWindowBytesMax)
+    let latencyMilliseconds = try arguments.number("latency", 0, in: 0...10_000)
+    let connectionWindowBytes = try arguments.number(
+        "connection-window",
+        65_535,
+        in: 1...Faults.connectionWindowBytesMax
+    )
     try arguments.checkAllRead()
     let directory = try TemporaryDirectory()
     defer { directory.remove() }
@@ -33,8 +37,8 @@ func serve(_ initialArguments: Arguments) async throws {
         ]
     )
     configuration.controlPort = nil
-    configuration.faults.latencyMilliseconds = latency...latency
-    configuration.faults.connectionWindowBytes = window
+    configuration.faults.latencyMilliseconds = latencyMilliseconds...latencyMilliseconds
+    configuration.faults.connectionWindowBytes = connectionWindowBytes
     let simulator = Simulator(configuration)
     try await simulator.start()
     try await addActivities(to: simulator, tokensFile: directory.path + "/tokens")
@@ -62,7 +66,7 @@ private func addActivities(to simulator: Simulator, tokensFile: String) async th
             types: [.init(name: SimulatedApp.type, attributes: anything, contentState: anything)]
         )
         var tokens: [String] = []
-        for number in 0..<SimulatedApp.activities {
+        for number in 0..<SimulatedApp.activityCount {
             try devices.install(app: SimulatedApp.bundle, device: "phone-\(number)", nowMilliseconds: now)
             try devices.start(
                 .init(

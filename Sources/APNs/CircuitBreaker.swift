@@ -1,38 +1,39 @@
 /// Why a breaker opened.
 public enum BreakerCause: UInt8, Sendable {
-    /// Too many pushes got a 5xx (but not Shutdown), or no response in time.
+    /// Too many pushes got a 5xx (except 503 Shutdown), or no response in time.
     case availability
     /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
     /// wrong, not the tokens.
     case deviceTokens
-    /// Several pushes got 403 (or 429 TooManyProviderTokenUpdates), and no response between them showed that APNs
-    /// accepts the provider token. Usually the key, its team or its environment is wrong.
+    /// Several pushes got 403 or 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts
+    /// the provider token. Usually the key, its team or its environment is wrong.
     case providerToken
 }
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the time window in which the breaker counts ended pushes and failures. Failures are timeouts, and
-    /// 5xx responses other than Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
+    /// 5xx responses except 503 Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var failureWindowMilliseconds: Int64 = 10_000
     /// The breaker checks the share of failures only after this many pushes have ended in the window. Otherwise one
     /// failure would open the breaker of a pool that sends little. Range 1 to 100,000.
     public var failureWindowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// The breaker counts BadDeviceToken and DeviceTokenNotForTopic over this many ended pushes, then begins again
-    /// with 0. These responses are called suspect, because the environment or the topic may be wrong for all tokens.
-    /// Range 1 to 100,000.
-    public var suspectWindowPushes = 1_000
-    /// The breaker checks the share of BadDeviceToken and DeviceTokenNotForTopic only after this many of them.
-    /// Otherwise a single invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
+    /// The length of the suspect window, in ended pushes. Each window begins with counts of 0. Suspect responses are
+    /// BadDeviceToken and DeviceTokenNotForTopic: the environment or the topic may be wrong for all tokens. Range 1 to
+    /// 100,000.
+    public var suspectWindowPushesMax = 1_000
+    /// The breaker checks the share of suspect responses only after this many of them in the window. Otherwise a single
+    /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
-    /// The breaker opens above this share of BadDeviceToken and DeviceTokenNotForTopic, in per cent. Range 1 to 100.
+    /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates. A response that shows that
-    /// APNs accepts the provider token sets their count to 0. Some 403 do not count: ExpiredProviderToken and
-    /// UnrelatedKeyIdInToken, which a new token may repair, and those to the trial of a new key. Range 1 to 1,000.
-    public var forbiddenResponsesMax = 5
+    /// The breaker opens at this many refusals of the provider token: responses with 403 or
+    /// TooManyProviderTokenUpdates. The count begins again with 0 when a response shows that APNs accepts the token.
+    /// Some 403 do not count: those to the trial of a new key, and ExpiredProviderToken and UnrelatedKeyIdInToken,
+    /// which a new token may repair. Range 1 to 1,000.
+    public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
     ///
@@ -46,10 +47,10 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
         try require("breaker.failureWindowMilliseconds", failureWindowMilliseconds, in: 100...600_000)
         try require("breaker.failureWindowPushesMin", failureWindowPushesMin, in: 1...100_000)
         try require("breaker.failurePercentMax", failurePercentMax, in: 1...100)
-        try require("breaker.suspectWindowPushes", suspectWindowPushes, in: 1...100_000)
+        try require("breaker.suspectWindowPushesMax", suspectWindowPushesMax, in: 1...100_000)
         try require("breaker.suspectResponsesMin", suspectResponsesMin, in: 1...100_000)
         try require("breaker.suspectPercentMax", suspectPercentMax, in: 1...100)
-        try require("breaker.forbiddenResponsesMax", forbiddenResponsesMax, in: 1...1_000)
+        try require("breaker.providerTokenRefusalsMax", providerTokenRefusalsMax, in: 1...1_000)
         try require("breaker.probeDelayMilliseconds", probeDelayMilliseconds, in: 1...600_000)
     }
 }
@@ -58,10 +59,10 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
 enum CircuitBreakerSample {
     /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
     case succeeded
-    /// APNs responded with 5xx (but not Shutdown), or did not respond to a completely sent push in time. A lost
+    /// APNs responded with 5xx (except 503 Shutdown), or did not respond to a completely sent push in time. A lost
     /// connection is `inconclusive` instead, because the next connection may work.
     case unavailable
-    /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. It checks the device token
+    /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. APNs checks the device token
     /// only after it has accepted the provider token.
     case suspect
     /// APNs responded with 429, but not TooManyProviderTokenUpdates. APNs works, but may respond with 429 before it
@@ -69,7 +70,7 @@ enum CircuitBreakerSample {
     case throttled
     /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
     /// repair. A 403 to the trial of a new key is `inconclusive` instead.
-    case forbidden
+    case providerTokenRefused
     /// The push does not show whether APNs works: for example, its connection was lost. It counts as ended, but neither
     /// as success nor as failure. A probe with this sample has failed.
     case inconclusive
@@ -80,9 +81,9 @@ enum CircuitBreakerSample {
         case .throttled: self = .throttled
         case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = hasTimedOut ? .unavailable : .inconclusive
-        case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
+        case .retryLater where reason == .tooManyProviderTokenUpdates: self = .providerTokenRefused
         case .retryLater: self = .unavailable
-        case .providerRefused: self = .forbidden
+        case .providerRefused: self = .providerTokenRefused
         case .rejected: self = kind == .responded ? .succeeded : .inconclusive
         // Neither disposition shows a fault of APNs. The push can be sent again on another connection.
         case .retrySoon, .refreshProviderToken: self = .inconclusive
@@ -90,9 +91,9 @@ enum CircuitBreakerSample {
     }
 }
 
-/// A pool's circuit breaker. It decides from the responses whether the pool may send pushes. While it is
-/// open, the pool may send one push at a time as a probe, which tests whether pushes succeed again. The
-/// breaker does no I/O, and gets the time as an argument.
+/// A pool's circuit breaker. It decides from the responses whether the pool may send pushes. While the breaker is open,
+/// the pool may send one push at a time as a probe, which tests whether pushes succeed again. The breaker does no I/O,
+/// and gets the time as an argument.
 struct CircuitBreaker {
     enum State: Equatable {
         /// The pool may send every push. Next: `open` at a limit of ``CircuitBreakerConfiguration``.
@@ -121,12 +122,12 @@ struct CircuitBreaker {
     private var failureWindowBeganAtMilliseconds: Int64 = 0
     private var failureWindowPushCount = 0
     private var failureCount = 0
-    // The counts of the present suspect window. This window lasts for a number of pushes (`suspectWindowPushes`).
+    // The counts of the present suspect window. This window lasts for a number of pushes (`suspectWindowPushesMax`).
     private var suspectWindowPushCount = 0
     private var suspectCount = 0
-    /// The number of `forbidden` responses since the later of two events: a response showed that APNs accepts the
-    /// provider token, or the breaker closed.
-    private var forbiddenResponseCount = 0
+    /// The number of `providerTokenRefused` samples since a response last showed that APNs accepts the provider token,
+    /// or since the breaker last closed.
+    private var providerTokenRefusalCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {
         self.configuration = configuration
@@ -189,26 +190,26 @@ struct CircuitBreaker {
             failureWindowPushCount = 0
             failureCount = 0
         }
-        if suspectWindowPushCount >= configuration.suspectWindowPushes {
+        if suspectWindowPushCount >= configuration.suspectWindowPushesMax {
             suspectWindowPushCount = 0
             suspectCount = 0
         }
         failureWindowPushCount += 1
         suspectWindowPushCount += 1
         switch sample {
-        case .succeeded: forbiddenResponseCount = 0
-        // A 5xx or a timeout says nothing about the provider token, so `forbiddenResponseCount` does not change.
+        case .succeeded: providerTokenRefusalCount = 0
+        // A 5xx or a timeout says nothing about the provider token, so `providerTokenRefusalCount` does not change.
         case .unavailable: failureCount += 1
         case .suspect:
             suspectCount += 1
-            forbiddenResponseCount = 0
-        case .forbidden: forbiddenResponseCount += 1
+            providerTokenRefusalCount = 0
+        case .providerTokenRefused: providerTokenRefusalCount += 1
         case .throttled, .inconclusive: break
         }
     }
 
     private var causeToOpen: BreakerCause? {
-        if forbiddenResponseCount >= configuration.forbiddenResponsesMax { return .providerToken }
+        if providerTokenRefusalCount >= configuration.providerTokenRefusalsMax { return .providerToken }
         if suspectCount >= configuration.suspectResponsesMin,
             suspectCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
         {

@@ -92,7 +92,7 @@ extension Connection {
         // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
         // length is not checked.
         slot.pointee.hasContentLength = head.contentLengthBytes >= 0 && head.status != 204 && head.status != 304
-        slot.pointee.responseBytesLeft = head.contentLengthBytes
+        slot.pointee.remainingResponseBytes = head.contentLengthBytes
         if endsStream { checkLengthAndFinishResponse(slotIndex) }
     }
 
@@ -100,7 +100,7 @@ extension Connection {
     /// 8.1.1).
     private func checkLengthAndFinishResponse(_ slotIndex: Int32) {
         let slot = pushSlots.pointer(slotIndex)
-        guard !slot.pointee.hasContentLength || slot.pointee.responseBytesLeft == 0 else {
+        guard !slot.pointee.hasContentLength || slot.pointee.remainingResponseBytes == 0 else {
             return discardResponse(slotIndex)
         }
         finishResponse(slotIndex)
@@ -120,14 +120,14 @@ extension Connection {
         let slot = pushSlots.pointer(slotIndex)
         guard slot.pointee.status != 0 else { return resetStream(slotIndex, .protocolError) }
         pushSlots.storeResponseBody(slotIndex, frame.payload)
-        slot.pointee.responseBytesReceived += Int32(truncatingIfNeeded: frame.flowControlledBytes)
+        slot.pointee.receivedResponseBytes += Int32(truncatingIfNeeded: frame.flowControlledBytes)
         if slot.pointee.hasContentLength {
-            slot.pointee.responseBytesLeft -= Int32(truncatingIfNeeded: frame.payload.count)
-            guard slot.pointee.responseBytesLeft >= 0 else { return discardResponse(slotIndex) }
+            slot.pointee.remainingResponseBytes -= Int32(truncatingIfNeeded: frame.payload.count)
+            guard slot.pointee.remainingResponseBytes >= 0 else { return discardResponse(slotIndex) }
         }
         if frame.flags & FrameFlags.endStream != 0 {
             checkLengthAndFinishResponse(slotIndex)
-        } else if slot.pointee.responseBytesReceived > ConnectionLimits.responseBodyBytesMax {
+        } else if slot.pointee.receivedResponseBytes > ConnectionLimits.responseBodyBytesMax {
             resetStream(slotIndex, .cancel)
         }
     }
@@ -229,8 +229,7 @@ extension Connection {
         let text = data.logText(bytesMax: ConnectionLimits.logTextBytesMax)
         pool.report(.goAway(connection: number, code: code, reason: reason, text: text))
         retire(.goAway)
-        // The server never processes a stream above the last one that its GOAWAY names (RFC 9113, section
-        // 6.8).
+        // The server never processes a stream above the last stream of its GOAWAY (RFC 9113, section 6.8).
         for slotIndex in 0..<Int32(pushSlots.capacity) {
             guard phase != .closed else { return }
             let slot = pushSlots.pointer(slotIndex)

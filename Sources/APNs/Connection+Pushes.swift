@@ -4,11 +4,11 @@ import Reactor
 extension Connection {
     /// Sends a push on a new stream.
     ///
-    /// - Returns: false if the connection cannot take the push now. Then it has sent no byte of the push. If it has no
-    ///   provider token that it may use, it is also retired.
+    /// - Returns: false if the connection cannot take the push now, and has sent no byte of it. A connection without a
+    ///   usable provider token also retires.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreamCount > 0, let stream = transportStream else { return false }
-        guard loop.wallMilliseconds < newerTokenCheckAtWallMilliseconds || pinNewestToken() else {
+        guard loop.wallMilliseconds < newerTokenCheckAtWallMilliseconds || updateProviderToken() else {
             retire(.providerToken)
             return false
         }
@@ -109,11 +109,11 @@ extension Connection {
         slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token, or, if it tries a new key, that key's token. Returns whether
-    /// the connection has a token that it may use now. If it has none, the caller closes or retires the connection.
+    /// Makes the connection use the newest provider token that it may use. If it tries a new key, this is the new key's
+    /// token. Returns false if there is none; the caller then closes or retires the connection.
     ///
     /// A connection never changes to a token of another key, and keeps each token for at least 20 minutes.
-    func pinNewestToken() -> Bool {
+    func updateProviderToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
             pool.report(.providerTokenFailed(reason: .absent, detail: "no provider token could be signed"))

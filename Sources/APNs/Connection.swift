@@ -46,10 +46,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether, in the phase `unauthenticated`, a push has ended and did not show that APNs accepts the provider token,
-    /// for example because it timed out. While this is true, the pool does not prefer the connection. Otherwise a pool
-    /// with few pushes would send all of them to a server that may be overloaded. After a second at most, the pool
-    /// clears the flag, and the next push tests the connection again.
+    /// Whether a push of this `unauthenticated` connection has ended without showing that APNs accepts the provider
+    /// token: for example, it timed out. While this is true, the pool does not choose the connection first. Otherwise a
+    /// pool with few pushes would send all of them to a server that may be overloaded. The pool clears the flag after a
+    /// second at most.
     var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -107,8 +107,8 @@ final class Connection {
         self.configuration = configuration
         self.tokenSource = tokenSource
         self.trialToken = trialToken
-        pushSlots = PushSlotTable(capacity: configuration.inFlightPerConnectionMax)
-        streamTable = StreamTable(capacity: configuration.inFlightPerConnectionMax)
+        pushSlots = PushSlotTable(capacity: configuration.inFlightPushesPerConnectionMax)
+        streamTable = StreamTable(capacity: configuration.inFlightPushesPerConnectionMax)
         let authority =
             configuration.port == 443
             ? configuration.serverName : "\(configuration.serverName):\(configuration.port)"
@@ -160,7 +160,7 @@ final class Connection {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
             cancel(.settingsTimeout)
-            guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token may be used") }
+            guard updateProviderToken() else { return close(.connectionLost, detail: "no provider token may be used") }
             enter(.unauthenticated)
             scheduleSilenceCheck()
             pool.report(.connected(connection: number, peer: peer?.description ?? ""))
@@ -191,7 +191,7 @@ final class Connection {
         let allowed = Int(peerSettings.concurrentStreamsMax)
         switch phase {
         case .unauthenticated: streamsMax = min(1, allowed)
-        case .open: streamsMax = min(allowed, configuration.inFlightPerConnectionMax)
+        case .open: streamsMax = min(allowed, configuration.inFlightPushesPerConnectionMax)
         case .connecting, .awaitingSettings, .draining, .closed: streamsMax = 0
         }
     }

@@ -4,10 +4,11 @@ import Synchronization
 /// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
 /// budget. The connections of ``ChannelManagement`` do not count.
 ///
-/// The limits do not apply to an *essential* connection: a pool's only one (retired ones do not count), one that tries
-/// a new key, or one that replaces an old key. Otherwise one app's connections could keep another app from sending.
+/// The limits do not apply to an *essential* connection: it tries a new key, replaces a connection with an old key, or
+/// is its pool's only connection that is not retired. Otherwise one app's connections could keep another app from
+/// sending.
 ///
-/// A lock guards the counts. Pools take it to open a connection and at its end, never for a push.
+/// A lock guards the counts. Pools take the lock when a connection opens or ends, never for a push.
 public final class ConnectionBudget: Sendable {
     private struct State {
         var connectionCount = 0

@@ -1,7 +1,7 @@
 import Reactor
 
-/// Decides when a pool may open its next connection. The pool opens one connection at a time, with the spacing that
-/// Apple advises between two openings, and waits longer after each failure.
+/// Decides when a pool may open its next connection. The pool opens one connection at a time. It waits between two
+/// openings, as Apple advises, and longer after each failure.
 ///
 /// An attempt for which the ``ConnectionBudget`` has no room has not failed: the next attempt follows after
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
@@ -21,13 +21,13 @@ struct ConnectionOpeningSchedule {
     /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
     static let connectionBudgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
-    private let spacingMilliseconds: Int64
+    private let openingIntervalMilliseconds: Int64
     private var backoff: Backoff
     private var lastOpenedAtMilliseconds: Int64?
     private var lastConnectionNumber: UInt32 = 0
 
     init(_ configuration: PoolConfiguration) {
-        spacingMilliseconds = configuration.openingIntervalMillisecondsMin
+        openingIntervalMilliseconds = configuration.openingIntervalMillisecondsMin
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
             jitterMillisecondsMax: configuration.backoffMillisecondsMax
@@ -42,13 +42,19 @@ struct ConnectionOpeningSchedule {
         guard let lastOpenedAtMilliseconds else {
             // Add a random time, because lanes, and perhaps several workers, start at the same moment.
             return backoffMilliseconds
-                + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
+                + Int64.random(
+                    in: 0...min(openingIntervalMilliseconds / 8, Self.firstJitterMillisecondsMax),
+                    using: &generator
+                )
         }
         // A random part keeps lanes and workers that started together from opening at the same moments again.
-        let jitterMilliseconds = Int64.random(in: -spacingMilliseconds / 4...spacingMilliseconds / 4, using: &generator)
+        let jitterMilliseconds = Int64.random(
+            in: -openingIntervalMilliseconds / 4...openingIntervalMilliseconds / 4,
+            using: &generator
+        )
         return max(
             backoffMilliseconds,
-            lastOpenedAtMilliseconds + spacingMilliseconds + jitterMilliseconds - nowMilliseconds,
+            lastOpenedAtMilliseconds + openingIntervalMilliseconds + jitterMilliseconds - nowMilliseconds,
             0
         )
     }
@@ -66,8 +72,8 @@ struct ConnectionOpeningSchedule {
         return !awaitsConnectionBudget
     }
 
-    /// Ends the wait for room in the budget. Call it when the budget has room, when it does not limit the connection,
-    /// and when the pool no longer wants a connection.
+    /// Ends the wait for room in the budget. Call this method when the budget has room or does not limit the
+    /// connection, and when the pool no longer wants a connection.
     mutating func endConnectionBudgetWait() {
         awaitsConnectionBudget = false
     }

@@ -6,8 +6,8 @@ extension Pool {
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled. Keep it, except if it waits for room in the budget and the connection is
-            // essential: the budget does not limit an essential connection, so it need not wait.
+            // An opening is already scheduled. Schedule it again only if it waits for room in the budget, and the
+            // connection is essential: the budget does not limit such a connection.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -43,7 +43,8 @@ extension Pool {
 
     /// Retires one connection if more connections take pushes than the pool wants:
     /// 1. an `unauthenticated` one that tries no key and has no push in flight;
-    /// 2. if there is none, and too many are `open`: the `open` one with the fewest pushes in flight.
+    /// 2. if there is none, and more than the wanted number are `open`: the `open` one with the fewest pushes in
+    ///    flight.
     func retireSurplusConnection() {
         let wantedCount = sizing.wantedConnectionCount + (keepsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)

@@ -91,8 +91,8 @@ extension Pool {
         }
     }
 
-    /// Stops counting the time without a free stream. Adds to `starvedMilliseconds` the part of this time that lies in
-    /// the current interval.
+    /// Stops counting the time for which the pool starves. Adds the part of this time in the current interval to
+    /// `starvedMilliseconds`.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(sinceMilliseconds, intervalBeganAtMilliseconds)

@@ -49,8 +49,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool refuses pushes because no connection can take one; nil if it does not. Each sizing interval
-    /// counts its own part of the time, so the end of an interval sets the time to now.
+    /// Since when the pool starves (``PoolSizing``); nil if it does not. Each sizing interval counts its own part of
+    /// the time, so the end of an interval sets this moment to now.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -111,11 +111,11 @@ public final class Pool {
     /// True if the breaker is closed, and APNs has accepted a push to a device since its last response with one of
     /// these reasons. Read the property in ``PushHandler/pushResponseReceived(_:)``. The response that is passed there
     /// does not count as the last one yet, but it may already have opened the breaker.
-    public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceTokenRefusal }
-    private var hasAcceptedSinceTokenRefusal = false
+    public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
+    private var hasAcceptedPushSinceTokenRefusal = false
 
-    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one.
-    /// Between two openings there are at least three quarters of `openingIntervalMillisecondsMin`.
+    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one. Two
+    /// openings are at least three quarters of `openingIntervalMillisecondsMin` apart.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -179,8 +179,8 @@ public final class Pool {
         completeMalformedPushes()
     }
 
-    /// Ends a trial of the new key for which no connection was opened yet. The trial is inconclusive, so another pool may
-    /// try the key.
+    /// Ends a trial of the new key for which no connection was opened yet. The trial is inconclusive, so another pool
+    /// may try the key.
     private func abandonKeyTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -256,16 +256,16 @@ public final class Pool {
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
         intervalCounts.countPush(
-            isFailure: sample == .unavailable || sample == .forbidden,
+            isFailure: sample == .unavailable || sample == .providerTokenRefused,
             hasFinalStatus: response.kind == .responded,
             roundTripMilliseconds: roundTripMilliseconds
         )
         statistics.receivedResponseCount += 1
         if response.disposition != .accepted { retireIfNeeded(connection, after: response.reason) }
         // A broadcast has no device token, so its response says nothing about tokens.
-        if response.disposition == .accepted, !isBroadcast { hasAcceptedSinceTokenRefusal = true }
+        if response.disposition == .accepted, !isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
-        if sample == .suspect { hasAcceptedSinceTokenRefusal = false }
+        if sample == .suspect { hasAcceptedPushSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }
 

@@ -18,14 +18,14 @@ public struct PoolConfiguration {
     public var connectionsMax = 2
     /// How many connections the pool wants at least, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
-    /// How long the pool must have needed fewer connections before it closes one. The time is long, because Apple asks
-    /// for connections that last. Range 10 to 86,400,000.
+    /// The pool closes a connection when it has needed fewer connections for this time. The time is long, because Apple
+    /// asks for connections that last. Range 10 to 86,400,000.
     public var shrinkAfterMilliseconds: Int64 = 600_000
     /// The limits on the process's connections. All pools of a process must get the same object. The default is a
     /// budget of the pool's own.
     public var connectionBudget = ConnectionBudget()
     /// The maximum number of pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
-    public var inFlightPerConnectionMax = 1_000
+    public var inFlightPushesPerConnectionMax = 1_000
     /// The longest time from submission to the response. A push that was sent completely and has no response by then is
     /// `ambiguous`. Range 10 to 120,000.
     public var requestTimeoutMilliseconds: Int64 = 10_000
@@ -79,7 +79,7 @@ public struct PoolConfiguration {
         try require("connectionsMax", connectionsMax, in: 1...16)
         try require("connectionsMin", connectionsMin, in: 1...connectionsMax)
         try require("shrinkAfterMilliseconds", shrinkAfterMilliseconds, in: 10...86_400_000)
-        try require("inFlightPerConnectionMax", inFlightPerConnectionMax, in: 1...4_096)
+        try require("inFlightPushesPerConnectionMax", inFlightPushesPerConnectionMax, in: 1...4_096)
         try require("requestTimeoutMilliseconds", requestTimeoutMilliseconds, in: 10...120_000)
         try require("connectTimeoutMilliseconds", connectTimeoutMilliseconds, in: 10...120_000)
         try require("settingsTimeoutMilliseconds", settingsTimeoutMilliseconds, in: 10...120_000)

@@ -1,15 +1,14 @@
 /// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
 ///
-/// A pool *starves* from the time when it refuses a push, because no stream is free, until a stream is free again.
+/// A pool *starves* from the moment when it refuses a push for lack of a free stream, until a stream is free.
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
 /// - The pool wants **one more** connection if all wanted connections are open, and it starved for at least half of the
 ///   interval. But the number does not grow while pushes fail or are slow (`isFailingOrSlow`): APNs or this host may be
 ///   overloaded, and more connections would make both slower.
-/// - The pool wants **one fewer** if one connection fewer was enough in all intervals of
-///   ``PoolConfiguration/shrinkAfterMilliseconds``. That is: the peak of pushes in flight was at most half of what the
-///   remaining open connections can carry. For example, of 3 open connections with 1,000 streams each, 2 were enough if
-///   the peak was at most 1,000. The time is several minutes, because Apple asks for connections that last.
+/// - The pool wants **one fewer** after ``PoolConfiguration/shrinkAfterMilliseconds``, if one connection fewer was
+///   enough in each interval of this time: the other open connections can carry twice the peak of pushes in flight. For
+///   example, of 3 open connections with 1,000 streams each, 2 were enough if the peak was at most 1,000.
 /// - ``Pool/retireSurplusConnection()`` retires connections beyond the wanted number, one per interval.
 ///
 /// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``. It
@@ -24,8 +23,8 @@ struct PoolSizing {
         /// How long the pool starved: it had refused a push, and no stream was free.
         var starvedMilliseconds: Int64 = 0
         var endedPushCount = 0
-        /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `forbidden`: APNs is at fault, or the
-        /// provider token.
+        /// The ended pushes whose ``CircuitBreakerSample`` is `unavailable` or `providerTokenRefused`: APNs is at
+        /// fault, or the provider token.
         var failedPushCount = 0
         /// Pushes to which APNs responded. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.
@@ -66,6 +65,7 @@ struct PoolSizing {
     private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
+    /// Since when one connection fewer has been enough; nil if it was not. A shrink begins this time again.
     private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {
@@ -120,8 +120,7 @@ struct PoolSizing {
     }
 
     /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was
-    /// slow. A slow round trip is longer than ``fastRoundTripMillisecondsMax``, and longer than ``roundTripFactorMax``
-    /// times the shortest one that the pool remembers.
+    /// slow (``roundTripFactorMax``).
     private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
         if counts.failedPushCount * 100 > counts.endedPushCount * Self.failurePercentMax { return true }
         guard counts.responseCount > 0 else { return false }

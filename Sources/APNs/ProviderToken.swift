@@ -45,16 +45,15 @@ public final class ProviderToken: @unchecked Sendable {
 ///
 /// - A connection keeps a token for at least 20 minutes. Tokens are renewed at 35 minutes, so a connection can keep
 ///   each token for 20 minutes before the token is 55 minutes old.
-/// - A renewal can be late, because signing fails or the shared Redis is unreachable. All processes then use the last
-///   token until it is 55 minutes old, because a new token from each process would break Apple's limit for the team. At
-///   that age, a connection that has kept the token for less than 20 minutes may not change it. So the pool replaces
-///   this connection.
+/// - A renewal is late if signing fails or the shared Redis is unreachable. All processes then use the last token until
+///   it is 55 minutes old, because a new token from each process would break Apple's limit for the team. A connection
+///   that has kept the last token for less than 20 minutes may not change it then, so the pool replaces the connection.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``keptSecondsMin``.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that has this age. If a connection takes a token just before the renewal, the token
-    /// reaches exactly this age at the end of the connection's 20 minutes.
+    /// No connection uses a token of this age. The age is ``renewalAgeSeconds`` plus ``keptSecondsMin``, so that a
+    /// connection can keep even a token that it takes just before the renewal.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let keptSecondsMin: Int64 = 20 * 60
@@ -63,10 +62,10 @@ public enum ProviderTokenTimes {
     /// each push would ask, and take the lock of the ``ProviderTokenSource``.
     static let newerTokenRetrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token: when it has kept its token for ``keptSecondsMin`` and the
-    /// token has reached ``renewalAgeSeconds``, but at the latest when the token reaches ``ageSecondsMax``. For
-    /// example, a connection that began to use a token at the age of 5, 30 or 40 minutes looks at the age of 35, 50 or
-    /// 55 minutes.
+    /// Returns when a connection must look for a newer token. This is the later of two moments: the connection has kept
+    /// its token for ``keptSecondsMin``; the token reaches ``renewalAgeSeconds``. But the result is never later than
+    /// the moment when the token reaches ``ageSecondsMax``. For example, a connection that began to use a token at the
+    /// age of 5, 30 or 40 minutes looks at the age of 35, 50 or 55 minutes.
     static func newerTokenCheckAtSeconds(keptSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(
             max(keptSinceSeconds + keptSecondsMin, issuedAtSeconds + renewalAgeSeconds),

@@ -25,9 +25,12 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Action: Equatable, Sendable {
-        /// Keep the token in use, if there is one. Either it is the shared token, or this process cannot use the shared
-        /// token, or another worker renews the shared token. If the token in use becomes too old, `ProviderTokenSource`
-        /// signs one for this process alone.
+        /// Keep the token in use, if there is one, in these cases:
+        /// - The token in use is the shared token.
+        /// - This process cannot use the shared token.
+        /// - Another worker renews the shared token.
+        ///
+        /// If the token in use becomes too old, `ProviderTokenSource` signs one for this process alone.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that

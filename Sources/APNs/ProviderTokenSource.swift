@@ -6,10 +6,10 @@ import Synchronization
 /// reference to its token, so a push takes no lock. A token never changes; a renewal creates a new one.
 ///
 /// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
-/// more connection with the candidate's token, and sends one push at a time there. If APNs refuses the candidate, the
-/// source discards it, and the push is sent again with the key in use. If APNs accepts the candidate's token, the
-/// candidate becomes the key in use. The pools then replace their connections with the old key one after the other,
-/// because one connection must never carry tokens of two keys.
+/// more connection with the candidate's token, and sends one push at a time on this connection. If APNs refuses the
+/// candidate, the source discards it, and the push is sent again with the key in use. If APNs accepts the candidate's
+/// token, the candidate becomes the key in use. The pools then replace their connections with the old key one after the
+/// other, because one connection must never carry tokens of two keys.
 public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
@@ -17,8 +17,8 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why the last candidate key failed: APNs' reason, or `absent` without one, for example if the key could not
-        /// sign a token. Nil if no candidate has failed since APNs last accepted one.
+        /// APNs' reason for refusing the last candidate key; `absent` if APNs gave none, or if the key could not sign a
+        /// token. Nil if no candidate has failed since APNs last accepted one.
         public var refusalReason: Reason?
     }
 
@@ -38,9 +38,9 @@ public final class ProviderTokenSource: Sendable {
     private struct State {
         var signer: Signer
         var newestToken: ProviderToken?
-        /// The signer of the offered key, until APNs accepts or refuses the key, or until it cannot sign; nil: none.
+        /// The signer of the candidate key; nil if there is none.
         var candidateSigner: Signer?
-        /// The candidate key's token, while a pool sends pushes with the token to try the key; otherwise nil.
+        /// The candidate key's token while a pool tries the key; otherwise nil.
         var trialToken: ProviderToken?
         var trialBeganAtSeconds: Int64 = 0
         var refusalReason: Reason?
@@ -103,9 +103,8 @@ public final class ProviderTokenSource: Sendable {
     }
 
     /// Forgets a token that APNs refused with ExpiredProviderToken or UnrelatedKeyIdInToken, so that `currentToken`
-    /// signs a new one. Keeps a token that is younger than 20 minutes: APNs calls it expired only because the clocks
-    /// differ, and more new tokens would lead to TooManyProviderTokenUpdates. But forgets a token that was issued in
-    /// the future.
+    /// signs a new one. But keeps a token that is 0 to 20 minutes old: APNs calls it expired only because the clocks
+    /// differ, and a new token so soon could lead to TooManyProviderTokenUpdates.
     func forgetRefused(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
@@ -195,8 +194,8 @@ public final class ProviderTokenSource: Sendable {
     /// The number of the key in use; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
 
-    /// How long one pool may try the candidate, the new key that APNs has not accepted yet. After this time another
-    /// pool may try the candidate, because a pool without pushes gets no result.
+    /// How long one pool may try the candidate key. After this time another pool may try the key, because a pool
+    /// without pushes gets no result.
     static let trialSecondsMax: Int64 = 30
 
     /// Returns the candidate key's token to the first pool that asks. This pool must try the token and call `endTrial`.

@@ -26,15 +26,15 @@ struct PushSlot {
     /// The neighbours in the list of waiting bodies; -1 for none.
     var previousWaitingIndex: Int32 = -1
     var nextWaitingIndex: Int32 = -1
-    /// How many bytes the stream's send window is above the initial window of the server's SETTINGS: the sum of all
-    /// WINDOW_UPDATE increments, minus the bytes sent. The window itself is not stored, because new SETTINGS may change
-    /// the initial window while the stream is open (RFC 9113, section 6.9.2).
+    /// The stream's send window minus the initial window of the server's SETTINGS. This is the sum of all WINDOW_UPDATE
+    /// increments, minus the bytes sent. The window itself is not stored, because new SETTINGS may change the initial
+    /// window while the stream is open (RFC 9113, section 6.9.2).
     var windowDeltaBytes: Int64 = 0
     /// Bytes of the response's body that have arrived, padding included.
-    var responseBytesReceived: Int32 = 0
+    var receivedResponseBytes: Int32 = 0
     /// How many more bytes of the body must arrive, according to the response's `content-length`. Undefined unless
     /// `hasContentLength`.
-    var responseBytesLeft: Int32 = 0
+    var remainingResponseBytes: Int32 = 0
     /// How many bytes of the response's body the table keeps for this slot.
     var storedResponseBytes: UInt16 = 0
     /// The final `:status`; 0 before it arrives, and after a malformed response.

@@ -35,9 +35,9 @@ struct ResponseBody {
         }
     }
 
-    /// Reads a body from a position. If a method finds something else than it reads, it returns nil or false, and has
-    /// moved the position past white space only. The exception is `skipValue`: if it returns false, the position may be
-    /// within a value, and the caller must end the scan.
+    /// Reads a body from a position. A method that does not find what it reads returns nil or false, and moves the
+    /// position past white space only. The exception: after `skipValue` has returned false, the position may be within
+    /// a value, so the caller must end the scan.
     private struct Scanner {
         let bytes: UnsafeRawBufferPointer
         var position = 0

@@ -2,10 +2,9 @@
 public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs accepted the push (2xx). The phone may still not show it.
     case accepted
-    /// APNs did not process the push, or asks for another connection. Send the push again on another connection, after
-    /// a short back-off or at once.
+    /// APNs did not process the push, or asks for another connection. Send the push again soon, on another connection.
     case retrySoon
-    /// APNs cannot take the push now (5xx other than Shutdown, or TooManyProviderTokenUpdates). Later, send the state
+    /// APNs cannot take the push now (5xx except 503 Shutdown, or TooManyProviderTokenUpdates). Later, send the state
     /// that is then the newest.
     case retryLater
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and

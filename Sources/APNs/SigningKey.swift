@@ -7,7 +7,8 @@ import Glibc
 public struct SigningKey: Sendable {
     private let key: OpenSSLKey
     /// Whether the file's mode lets every user read it (`o+r`). The worker then only logs a warning, because Apple's
-    /// download and Kubernetes' secrets have this mode. A secret that is mounted with `defaultMode: 0440` does not.
+    /// download and Kubernetes' secrets have this mode. A secret that is mounted with `defaultMode: 0440` has another
+    /// mode.
     public let isReadableByOthers: Bool
 
     /// The identity of the key's file before the key was read. So ``SigningKeyFile/poll()`` also notices a change that

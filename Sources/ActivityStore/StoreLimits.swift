@@ -7,9 +7,9 @@ public enum StoreLimits {
     /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that a member has left while no worker has confirmed this. Pages of these
-    /// audiences may still have the member. Sixteen, because then all eight audiences of a member can change twice. If
-    /// a registration would exceed the number, its reply is `full`, and the worker makes the registration again later.
+    /// The maximum number of a member's departures that no worker has confirmed: pages of these audiences may still
+    /// have the member. Sixteen, because then all eight audiences of a member can change twice. If a registration would
+    /// exceed the number, its reply is `full`, and the worker makes the registration again later.
     ///
     /// An unregistration, a retired token or an accepted end may exceed the number. They need no limit, because they
     /// only remove the member from audiences that it is in.
@@ -21,8 +21,8 @@ public enum StoreLimits {
     /// (`identifierBytesMax`).
     public static let attributesTypeBytesMax = 256
     /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua` lists
-    /// these writes). A Live Activity can stay on the Lock Screen for 12 hours; the 25 hours are twice this time plus
-    /// an hour. The hour is necessary because only the first send verdict in each 1,000 seconds renews the expiry.
+    /// these writes): twice the 12 hours for which a Live Activity can stay on the Lock Screen, plus an hour, because
+    /// only the first send verdict in each 1,000 seconds renews the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
     /// The maximum factor by which a lease grows. When a worker reads the command that ends or restarts an activity
     /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with each

@@ -83,7 +83,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
         // The token's length without the two flags: the number in bytes 5 and 6, modulo the lower flag.
-        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.countFlags.trailingZeroBitCount)),
+        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.tokenByteCountFlags.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
@@ -109,9 +109,10 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
-        // Where the script begins to read a pace (`StoredPace`), counted from 1.
-        ("AT_USUAL_PACE", 1),
-        ("AT_FREQUENT_PACE", Int64(StoredPace.frequentPartByteOffset + 1)),
+        // Where the script begins to read a pace (`StoredPace`), counted from 1: for the spacing and the budget, for
+        // the spacing and the budget of frequent updates, for the longest spacing.
+        ("AT_BUDGET_PART", 1),
+        ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
         ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. More bits are in `bitsBelowOthers`.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),

@@ -44,12 +44,16 @@ extension StoreSession {
             }
             let element = reader.element(index)
             if outstandingCalls[0].kind.isStateAdmission && element.kind == .integer {
-                let verdict = parseSendVerdict(number: element.integer, value: reader.element(valueIndex))
-                endOldestCall(with: verdict, on: connection)
+                let parsedReply = parseSendVerdict(number: element.integer, value: reader.element(valueIndex))
+                endOldestCall(with: parsedReply, on: connection)
                 valueIndex += 1
             } else if outstandingCalls[0].kind.isStateAdmission && element.isStoredActivity, let nowMilliseconds {
-                let verdict = parseSendVerdict(asAskedBy: outstandingCalls[0], value: element.bytes, nowMilliseconds)
-                endOldestCall(with: verdict, on: connection)
+                let parsedReply = parseSendVerdict(
+                    asAskedBy: outstandingCalls[0],
+                    value: element.bytes,
+                    nowMilliseconds
+                )
+                endOldestCall(with: parsedReply, on: connection)
             } else {
                 handleSingleReply(element, on: connection)
             }
@@ -195,8 +199,8 @@ extension StoreSession {
 
     /// Reads a send verdict that is a number: the timestamp, the priority and the pushes that are left in the budget.
     /// Timestamp and priority may differ from those that the command asked for.
-    /// - Parameter value: the beginning of the activity's value before the admission, from which the token is read. If
-    ///   the command brought a new token, the value has the new token.
+    /// - Parameter value: the beginning of the activity's value, from which the token is read. The value is the one
+    ///   before the admission, except that it has the new token if the command brought one.
     private func parseSendVerdict(number: Int64, value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredActivity.tokenByteOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number / PackedNumber.priorityFactor % 4))
@@ -230,12 +234,12 @@ extension StoreSession {
         let allowsFrequentUpdates =
             value[StoredActivity.flagsByteOffset] & StoredActivity.Flag.frequentUpdatesBit != 0
         let bucket = allowsFrequentUpdates ? call.frequentBudget : call.budget
-        let remainingPushCount = StoredBucket.pushesLeft(
+        let pushesLeftCount = StoredBucket.pushesLeft(
             bucket,
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
-        storeReply.budgetLeft = call.requestsHighPriority ? max(0, remainingPushCount - 1) : remainingPushCount
+        storeReply.budgetLeft = call.requestsHighPriority ? max(0, pushesLeftCount - 1) : pushesLeftCount
         storeReply.registration = readRegistration(ofActivity: value)
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
@@ -248,7 +252,7 @@ extension StoreSession {
         let countAndFlags = Int(
             LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset])
         )
-        let tokenByteCount = countAndFlags & ~StoredActivity.countFlags
+        let tokenByteCount = countAndFlags & ~StoredActivity.tokenByteCountFlags
         let acceptedAlertBytes = countAndFlags < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenByteOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
@@ -286,9 +290,10 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict, it
-    /// is a printable character, at least 32. In a value, it is below 16, because the script replies with a value only
-    /// if the value has no flag above ``StoredActivity/Flag/frequentUpdatesBit``.
+    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict,
+    /// this byte is a printable character, at least 32. In a value, it is below 16: the script replies with a value
+    /// alone only if it is plain (admit-batches.lua). Such a value has no flag above
+    /// ``StoredActivity/Flag/frequentUpdatesBit``.
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }
@@ -339,7 +344,7 @@ extension StoreVerdict {
 }
 
 /// A set of verdicts, with one bit for each raw value, so that reading a reply allocates nothing. An iteration begins
-/// with the lowest raw value, because the most frequent verdict has it.
+/// with the lowest raw value, because the most common verdict has it.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

@@ -4,9 +4,8 @@ import Numbers
 
 /// The second core of a lane. It decides the outcome of commands to audiences and channels, and does no I/O. (R1)
 ///
-/// As in `Delivery`, the shell calls the core for each event. If the core's decision depends on the time, the shell
-/// passes the event's `Moment`. The core queues the calls, pushes and records that the shell must send. The shell
-/// empties these queues when it can.
+/// As in `Delivery`, the shell calls the core for each event, with the event's `Moment` if the decision depends on the
+/// time. The core queues the calls, pushes and records to send. The shell empties these queues when it can.
 ///
 /// The shell calls:
 /// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
@@ -40,13 +39,16 @@ import Numbers
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finishRange`
 /// and its result → its record settles.
 ///
-/// A *round* passes through the places of one range again and again, as long as the range has versions under way. One
-/// such pass is a *lap*. The *position* of a round (`UInt64`) only grows: the position modulo the length of the range
-/// says which place of the range it is. Each version has a *window*: the positions at which it reaches members. The
-/// window begins at the position that the round had reached when the version came. It is one lap long, or shorter if
-/// the version is closed. An example for a range of 100 places: version 1 begins at position 0, and version 2 at
-/// position 40. So version 1 has the window 0 to 99, and version 2 the window 40 to 139. The members at 40 to 99 are in
-/// both windows. They get version 2, and count as `superseded` for version 1.
+/// A *range* is a part of an audience (``SegmentRange``). A *version* is what one command brings to the members of a
+/// range (``RangeVersionSlot``). A *round* (``RoundSlot``) passes through the places of one range again and again, as
+/// long as the range has versions under way. One such pass is a *lap*. The *position* of a round only grows: the
+/// position modulo the length of the range says which place of the range it is.
+///
+/// Each version has a *window*: the positions at which it reaches members. The window begins at the position that the
+/// round had reached when the version came. It is one lap long, or shorter if the version is closed. An example for a
+/// range of 100 places: version 1 begins at position 0, and version 2 at position 40. So version 1 has the window 0 to
+/// 99, and version 2 the window 40 to 139. The members at 40 to 99 are in both windows. They get version 2, and count
+/// as `superseded` for version 1.
 ///
 /// Invariants:
 /// - A round pushes to a member only when its push of the previous lap to this member is over. So these pushes leave in
@@ -54,10 +56,10 @@ import Numbers
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order,
 ///   except those that newer versions have replaced. The newest version of a round settles last.
 /// - A record for which the core has no room is passed over: the core keeps only its offset, and does not settle it.
-///   Later records of the same app in this partition are then passed over too, so that none overtakes it. Only records
-///   for other ranges that already have a round are still taken. (R30)
-/// - A checkpoint has counts for each version under way. They include exactly the members of the version's window that
-///   are below the checkpoint's completed position and not parked.
+///   Later records of the same app in this partition are then passed over too, so that no record overtakes another.
+///   Only records for other ranges that already have a round are still taken. (R30)
+/// - A checkpoint has counts for each version under way. The counts include exactly the members of the version's window
+///   that are below the checkpoint's completed position and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
@@ -69,9 +71,9 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// Audiences that have a new waiting command since the last ``endBatch(now:)``: a command came, or a rider waits
-    /// again after ``dropWaitingCommands(where:)``. The next `endBatch` begins the next command of each audience
-    /// that is not paused and has no command under way.
+    /// Audiences that have a new waiting command since the last ``endBatch(now:)``: a command came, or a rider
+    /// (``CommandSlot/rider``) waits again after ``dropWaitingCommands(where:)``. The next `endBatch` begins the next
+    /// command of each audience that is not paused and has no command under way.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -120,7 +122,7 @@ public struct Audiences: ~Copyable {
     var valueWriter = JSONWriter()
     var keyWriter = JSONWriter()
     /// The address of the push that was offered last: the digits of its token, or the channel's id. Allocated once
-    /// (R3). A push to a member that has just joined does not use it: its token is in `membershipChanges`.
+    /// (R3). A push to a joiner does not use this buffer: the joiner's token is in `membershipChanges`.
     let pushAddressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read. The core collects them here, because it knows their
     /// number only afterwards. Then it copies them to the ``PageSlot``.
@@ -161,7 +163,7 @@ public struct Audiences: ~Copyable {
         newestStateRequests = Slab(limit: configuration.membershipChangesMax)
         newestStates = Slab(limit: configuration.membershipChangesMax + 1)
         timers = TimerQueue(
-            limit: 2 * (commands.limit + audiences.limit + rounds.limit + channels.limit + membershipChanges.limit)
+            timersMax: 2 * (commands.limit + audiences.limit + rounds.limit + channels.limit + membershipChanges.limit)
         )
         let callsMax =
             configuration.commandsMax * Self.sampledSegments.count + configuration.fanoutRecordsMax * 6 + pagesMax
@@ -182,7 +184,7 @@ public struct Audiences: ~Copyable {
         membershipChanges.forEachInUse { $0.freeBytes() }
         newestStates.forEachInUse { $0.body.free() }
         broadcasts.forEachInUse { $0.freeBytes() }
-        channels.forEachInUse { $0.identifier.free() }
+        channels.forEachInUse { $0.audienceOrChannelIdentifier.free() }
         pages.forEachInUse { $0.freeBytes() }
         pushAddressBuffer.deallocate()
         memberReferenceBuffer.deallocate()
@@ -210,8 +212,7 @@ public struct Audiences: ~Copyable {
     /// The number of parked members, including those whose next push is in flight.
     public var parkedMemberCount: Int { parkedMembers.count }
 
-    /// Does everything that is due at this time. The shell calls it at ``nextDueMilliseconds``, and then empties the
-    /// queues.
+    /// Does everything that is due at this time.
     public mutating func advance(now: Moment) {
         sendPageReadsIfDue(now: now)
         storeQueue.endPausesIfDue(now: now)

@@ -24,11 +24,11 @@ package struct Interruption {
         action.__sigaction_handler.sa_handler = { number in
             Interruption.receivedSignal.store(number, ordering: .relaxed)
             var increment: UInt64 = 1
-            let savedError = errno
+            let savedErrno = errno
             // If there is no eventfd, this write fails and changes nothing. ``awaitSignal()`` then finds the signal
             // when it polls.
             _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &increment, MemoryLayout<UInt64>.size)
-            errno = savedError
+            errno = savedErrno
             if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.endProgram(by: number) }
         }
         sigaction(SIGINT, &action, nil)

@@ -57,8 +57,8 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns how many of `nodesMax` values are left after `node`. Nil if the node has more values, is nested too
-    /// deeply, or has a form that the snapshot cannot represent.
+    /// Counts the values in `node`. Returns how many more are allowed, of `nodesMax` in all. Nil if the node has too
+    /// many values, is nested too deeply, or has a form that the snapshot cannot represent.
     private static func remainingNodeCount(_ node: Node, nodesMax: Int, depth: Int) -> Int? {
         var remainingCount = nodesMax - 1
         guard remainingCount >= 0, depth < 16 else { return nil }

@@ -62,7 +62,7 @@ extension WorkerConfiguration.Kafka {
 
     /// The properties of the producer. A record may wait 50 ms, so that librdkafka sends large batches: at 12,000
     /// results a second, the size of the batches determines most of the cost. The wait delays offset commits, and
-    /// records that a lane reads, such as deferred commands and fan-out records. It does not delay the push of a
+    /// records that a lane reads, such as deferred commands and fan-out records. The wait does not delay the push of a
     /// command in a lane.
     ///
     /// - Throws: an error that names the property whose file cannot be read.

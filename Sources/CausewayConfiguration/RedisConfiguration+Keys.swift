@@ -13,7 +13,7 @@ extension RedisConfiguration {
         case .sentinel:
             let sentinels = try Self.url(
                 configuration.sentinelURL ?? "",
-                defaultPort: RedisURL.sentinelPortDefault,
+                defaultPort: RedisURL.defaultSentinelPort,
                 passwordFile: configuration.sentinelPasswordFile
             )
             topology = .sentinel(sentinels)

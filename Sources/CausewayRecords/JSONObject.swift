@@ -3,15 +3,15 @@
 /// Keys are equal only if their bytes are, as in the worker and APNs. In a `Dictionary`, texts that are
 /// canonically equivalent in Unicode would be one key: `é`, and `e` with a combining accent.
 public struct JSONObject: Hashable, Sendable {
-    fileprivate struct Name: Hashable {
+    fileprivate struct MemberKey: Hashable {
         let text: String
 
-        static func == (left: Name, right: Name) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
+        static func == (left: MemberKey, right: MemberKey) -> Bool { left.text.utf8.elementsEqual(right.text.utf8) }
 
         func hash(into hasher: inout Hasher) { hasher.combine(bytesOf: text) }
     }
 
-    private var members: [Name: JSONValue] = [:]
+    private var members: [MemberKey: JSONValue] = [:]
 
     public init() {}
 
@@ -20,8 +20,8 @@ public struct JSONObject: Hashable, Sendable {
     }
 
     public subscript(key: String) -> JSONValue? {
-        get { members[Name(text: key)] }
-        set { members[Name(text: key)] = newValue }
+        get { members[MemberKey(text: key)] }
+        set { members[MemberKey(text: key)] = newValue }
     }
 
     public var isEmpty: Bool { members.isEmpty }
@@ -44,7 +44,7 @@ public struct JSONObject: Hashable, Sendable {
 
 extension JSONObject: Sequence {
     public struct Iterator: IteratorProtocol {
-        fileprivate var members: [Name: JSONValue].Iterator
+        fileprivate var members: [MemberKey: JSONValue].Iterator
 
         public mutating func next() -> (key: String, value: JSONValue)? {
             members.next().map { ($0.key.text, $0.value) }

@@ -169,8 +169,8 @@ package final class Worker: Service {
         }
     }
 
-    /// Runs the Kafka thread. Closes the clients only after the lanes have ended, because no lane may use a record
-    /// of a client, or produce one, while the client closes.
+    /// Runs the Kafka thread. Closes the clients only after the lanes have ended, because no lane may read or produce a
+    /// record while the clients close.
     private static func runIntake(
         loop: EventLoop,
         setup: WorkerSetup,

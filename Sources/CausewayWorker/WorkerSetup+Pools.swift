@@ -71,7 +71,7 @@ extension WorkerSetup {
                     )
                     pool.connectionsMax = configuration.apns.connectionsPerPool
                     pool.connectionBudget = budget
-                    pool.inFlightPerConnectionMax = configuration.apns.inFlightPerConnection
+                    pool.inFlightPushesPerConnectionMax = configuration.apns.inFlightPerConnection
                     pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()

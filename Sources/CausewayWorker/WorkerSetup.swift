@@ -29,7 +29,7 @@ struct WorkerSetup: @unchecked Sendable {
     private let tokenCipher: ProviderTokenCipher?
     private let rereadingExchange = RereadingExchange()
     /// The lanes' requests to the channel keeper. A full buffer discards new requests. A later command then requests
-    /// its channel again. The keeper's daily comparison finds the audiences whose end it was not told.
+    /// its channel again. The keeper's daily comparison finds the ends that were discarded.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -126,7 +126,7 @@ struct WorkerSetup: @unchecked Sendable {
         for app in apps where !app.channels.audiences.isEmpty {
             for environment in app.channels.environments {
                 guard let pool = findPool(app.bundleId, "\(environment.name)") else { continue }
-                status.change(pool) { $0.isConfigured = true }
+                status.change(pool) { $0.hasConfiguredChannels = true }
             }
         }
         return try ChannelKeeper.make(
@@ -188,8 +188,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Passes the channel keeper's response to all lanes. One lane asked, and others may have commands or
-    /// broadcasts that wait for the same channel.
+    /// Passes the channel keeper's response to all lanes. One lane sent the request. But all lanes may have commands or
+    /// broadcasts that wait for this channel.
     func passToLanes(_ response: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch response {

@@ -1,7 +1,7 @@
 /// Limits the memory of a core: says how much a record needs, and returns unused memory to the system.
 extension Delivery {
-    /// An estimate of the bytes that one more record needs, without the record's blocks: its slot, its entries in the
-    /// queues, its change of audiences, and two activities.
+    /// An estimate of the bytes that one more record needs for its slot, its entries in queues, its change of
+    /// audiences, and two activities. The record's blocks are not included.
     public static var bytesPerRecord: Int {
         Records.slotBytes + 116 + PendingMembershipChanges.bytesPerChange + 2 * Activities.bytesPerActivity
     }

@@ -1,5 +1,5 @@
-/// What the shell calls: ``endBatch(now:)`` after each batch of records, then ``advance(now:)``; `advance` also at
-/// ``nextDueMilliseconds``.
+/// After each batch of records, the shell calls ``endBatch(now:)`` and then ``advance(now:)``. It also calls `advance`
+/// at ``nextDueMilliseconds``.
 extension Delivery {
     /// Ends a batch of `receive` calls. Each activity that got a command in the batch and has no current one begins its
     /// next command now, or waits. `receive` begins none, so that newer states of the batch first replace older ones.

@@ -16,8 +16,8 @@ public protocol ClientLogHandler: AnyObject {
     func clientReportedStatistics(json: UnsafeRawBufferPointer)
 }
 
-/// The context that librdkafka passes to all callbacks of a client. It must outlive the client: its owner
-/// releases it only after `rd_kafka_destroy` has returned.
+/// The context that librdkafka passes to all callbacks of a client. The context must outlive the client: its owner
+/// releases the context only after `rd_kafka_destroy` has returned.
 final class ClientCallbacks {
     weak var logHandler: (any ClientLogHandler)?
     /// Weak, because the consumer owns this object.

@@ -4,9 +4,9 @@ import Glibc
 /// The range of offsets that a broker has of a partition. An offset that is not known yet is
 /// `RD_KAFKA_OFFSET_INVALID` (-1001).
 public struct Watermarks: Hashable, Sendable {
-    /// The oldest offset that can be read.
+    /// The oldest offset that can be read; elsewhere `logStartOffset`.
     public var low: Int64
-    /// The offset that the next record will get.
+    /// The offset that the next record will get; elsewhere `logEndOffset`.
     public var high: Int64
 }
 
@@ -165,8 +165,8 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Asks the brokers where the logs of these partitions end, and waits for them. For a partition that is
-    /// not fetched, `watermarks` knows no end or an old one.
+    /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
+    /// fetched, `watermarks` knows no end or an old one.
     ///
     /// - Returns: the ends of those partitions for which a broker responded.
     public func fetchLogEndOffsets(
@@ -188,8 +188,8 @@ extension Consumer {
         return logEndOffsets
     }
 
-    /// Asks the brokers how many partitions a topic has, and waits for them. 0 if the topic does not exist, or if
-    /// this client may not see it.
+    /// Asks the brokers how many partitions a topic has, and waits for the brokers. 0 if the topic does not exist, or
+    /// if this client may not see it.
     ///
     /// - Throws: if the brokers do not respond, or report another error of the topic, which may be temporary.
     public func fetchPartitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
@@ -205,8 +205,8 @@ extension Consumer {
         return count
     }
 
-    /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and
-    /// waits for them.
+    /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and waits for
+    /// the brokers.
     ///
     /// - Parameter sinceMilliseconds: UNIX milliseconds.
     /// - Returns: the offsets; a partition without such a record is missing.
@@ -231,7 +231,7 @@ extension Consumer {
         return offsets
     }
 
-    /// Asks the coordinator for the offsets that the group has committed, and waits for it.
+    /// Asks the coordinator for the offsets that the group has committed, and waits for the coordinator.
     ///
     /// - Returns: for each of `partitions`, in their order, its offset, or nil if nothing is committed. If the
     ///   coordinator refused the request for a partition, its element is a failure.

@@ -136,8 +136,8 @@ extension Consumer {
                 pendingError = error
             }
             commits.remove(removedPartitions)
-            // librdkafka keeps a partition paused even after this consumer has lost it. If the partition came
-            // back, it would not be read.
+            // librdkafka keeps a partition paused even after this consumer has lost the partition. Without this resume,
+            // a partition that comes back would not be read.
             resume(removedPartitions)
         }
         assignment.subtract(removedPartitions)

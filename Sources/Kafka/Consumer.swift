@@ -28,8 +28,8 @@ public enum ConsumerEvent: ~Copyable {
     case message(Message)
     /// The queue is empty. librdkafka writes to the wake-up descriptor at the next event.
     case none
-    /// Every record that the partition had at the last fetch was polled. The next record gets this offset or a later one. Reported
-    /// only if `enable.partition.eof` is set.
+    /// All records that the partition had at the last fetch are polled. The next record gets this offset or a later
+    /// one. Reported only if `enable.partition.eof` is set.
     case partitionEnd(TopicPartition, offset: Int64)
     /// An error. The consumer continues, unless `isFatal`. With `auto.offset.reset=error`, a partition whose position
     /// is unknown or out of range stops until `seek`. The error then names the partition.
@@ -38,9 +38,8 @@ public enum ConsumerEvent: ~Copyable {
 
 /// A member of a consumer group.
 ///
-/// Only one thread may use it: the thread that polls. All callbacks run inside `poll` and `close`. Records
-/// are polled one by one: the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or
-/// revoked.
+/// Only the thread that polls may use a consumer. All callbacks run inside `poll` and `close`. Records are polled one
+/// by one: the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or revoked.
 ///
 /// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue` and `commitStoredOffsets`,
 /// and when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
@@ -57,8 +56,8 @@ public final class Consumer {
     /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
     /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read during the
-    /// wait, so the time is short. A commit's metadata is used only if the log's end is known: its settled offsets must
-    /// be below the end. Without the end, the settled records above the committed offset are processed again.
+    /// wait, so the time is short. The settled offsets in a commit's metadata must be below the log's end. If the end
+    /// is not known, these offsets are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether a full queue stops librdkafka's fetching for up to a second, even if the queue has room sooner. If true,
@@ -88,7 +87,7 @@ public final class Consumer {
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
-    /// Whether there was an assignment. If a consumer is closed before its first one, an assertion in the
+    /// Whether there was an assignment. If a consumer is closed before its first assignment, an assertion in the
     /// cooperative-sticky assignor of librdkafka 2.0.2 aborts the process.
     var hasHadAssignment = false
     var isOpen = true
@@ -138,8 +137,8 @@ public final class Consumer {
 
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there is something to poll.
     ///
-    /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and
-    /// then polls until `.none`. If it stops earlier, no wake-up follows, and it must poll again by itself.
+    /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and then
+    /// polls until `.none`. A reader that stops earlier gets no wake-up, and must poll again by itself.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         enableWakeup(of: queue, descriptor: descriptor)

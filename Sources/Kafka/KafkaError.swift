@@ -10,11 +10,12 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var code: Int32
     /// A text for people, from librdkafka or from this module.
     public var reason: String
-    /// Whether the same call may succeed later although nothing is changed.
+    /// Whether the call may succeed if it is repeated unchanged later.
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether `description` leaves out librdkafka's name of the code. True for errors whose reason says the same.
+    /// Whether `description` leaves out librdkafka's name of the code. True for errors whose reason already says what
+    /// the name says.
     public var describesReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.

@@ -5,7 +5,7 @@ public enum KafkaProperties {
 
     /// The limit of the records that are fetched and not yet polled, in kilobytes. Above the limit, librdkafka begins
     /// no fetch; fetches under way may exceed the limit. librdkafka counts only the values, so small records take
-    /// several times as much memory. The property `queued.min.messages` limits the number of the same records. For a
+    /// several times as much memory. The property `queued.min.messages` limits the number of these records. For a
     /// worker with little memory, `MemoryBudget` lowers both limits.
     public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records in a producer: each record counts from `produce` until its delivery report is
@@ -68,8 +68,8 @@ public enum KafkaProperties {
             ("isolation.level", "read_committed"),
             // Switching this check off did not make a backlog cheaper (Measurements.md).
             ("check.crcs", "true"),
-            // A log can end with a transaction's marker or an open transaction. A reader gets no records for
-            // these, so only this property shows that it has reached the end.
+            // A log can end with a transaction's marker or an open transaction. A reader gets no record for a marker or
+            // an open transaction. So only this property shows that the end is reached.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytesMax)),
@@ -80,11 +80,10 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
-    /// Further defaults of every `Consumer`. An older librdkafka that does not know one of these properties does not
-    /// get it.
+    /// Further defaults of every `Consumer`. A property that the loaded librdkafka does not know is left out.
     ///
-    /// A full queue stops fetching. Since librdkafka 2.2 it stops for `fetch.queue.backoff.ms`, by default 1
-    /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use
+    /// A full queue stops fetching. Since librdkafka 2.2, the stop lasts for `fetch.queue.backoff.ms`. With its default
+    /// of 1 s, a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use
     /// `Consumer.wakeFetching` instead.
     static let consumerDefaultsWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
@@ -92,8 +91,8 @@ public enum KafkaProperties {
     /// Defaults of every producer.
     public static let producerDefaults: [Property] =
         commonDefaults + [
-            // A producer must not create topics. For a consumer, false is the default. A consumer that sets this
-            // property makes librdkafka warn about every broker that does not know it.
+            // A producer must not create topics. For a consumer, false is the default. If a consumer sets this
+            // property, librdkafka warns about each broker that does not know the property.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),

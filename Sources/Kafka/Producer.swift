@@ -96,7 +96,7 @@ public final class Producer: @unchecked Sendable {
         return producerTopic
     }
 
-    /// Queues a copy of a record. Any thread may call it; it never waits.
+    /// Queues a copy of a record. Any thread may call this method, which never waits.
     ///
     /// - Parameters:
     ///   - partition: -1 lets the partitioner choose: by key, or at random without a key.
@@ -125,8 +125,8 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(makeError(code))
     }
 
-    /// Queues a copy of a record with headers. librdkafka allocates memory for them. Any thread may call it;
-    /// it never waits.
+    /// Queues a copy of a record with headers. librdkafka allocates memory for the headers. Any thread may call this
+    /// method, which never waits.
     ///
     /// - Parameter timestampMilliseconds: the record's time; 0 for the present time.
     public func produce(

@@ -66,7 +66,7 @@ private struct PropertyCheck {
 
     func findFaults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = applyAndFindFaults(ClientConfiguration(), properties, requiredNames)
-        // Continue without the properties whose files cannot be opened, so that they do not hide other faults.
+        // Leave out the properties whose files cannot be opened. Otherwise these faults would hide other faults.
         let usableProperties = KafkaPropertyFile.usableProperties(of: properties)
         guard applyAndFindFaults(ClientConfiguration(), usableProperties, requiredNames).isEmpty else { return faults }
         let configuration = ClientConfiguration()

@@ -59,7 +59,7 @@ public final class TopicAdministrator {
     /// Asks the brokers how many partitions each of these topics has. The result lacks topics that do not exist, or
     /// that this client may not see.
     ///
-    /// - Throws: if the request fails, or if one of these topics has another error. It is then not known whether that
+    /// - Throws: if the request fails, or if one of these topics has another error. Then nobody knows whether that
     ///   topic exists.
     public func fetchPartitionCounts(
         of names: [String],

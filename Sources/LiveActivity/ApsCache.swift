@@ -12,8 +12,8 @@ public struct ApsCache: ~Copyable {
     private let dictionaryBytes: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// Identifies the dictionary of the last record that was decoded without a fault: records with the same number have
-    /// the same dictionary. The number increases with each dictionary that is parsed without a fault, remembered or
-    /// not, and with each call of ``forget()``.
+    /// the same dictionary. Each dictionary that is parsed without a fault, remembered or not, increases the number,
+    /// and so does each call of ``forget()``.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
@@ -67,9 +67,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered. The cache must also forget the previous dictionary, because
-        // `apsDictionaryNumber` is now the number of the long one. A record that repeated the previous one would get
-        // this number too.
+        // A dictionary that is too long is not remembered. The cache must also forget the previous dictionary: a record
+        // that repeated it would get `apsDictionaryNumber`, which is now the number of the long dictionary.
         guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

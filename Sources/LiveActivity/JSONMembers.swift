@@ -21,6 +21,7 @@ struct JSONMembers {
     private var unknownKeyCount = 0
     /// One bit for each field that has been read.
     private var seenFieldBits: UInt64 = 0
+    /// The position of the next byte to read.
     var position: Int
     /// The position of the last key's opening quote.
     private(set) var keyPosition = 0
@@ -113,9 +114,8 @@ struct JSONMembers {
         }
     }
 
-    /// Throws if two keys of the object are equal. ``next(in:_:)`` finds a repeated known key at once, but only this
-    /// function finds a repeated unknown key. The buffer `keys` has room for all keys of the object, because
-    /// ``next(in:_:)`` has limited their number.
+    /// Throws if two unknown keys of the object are equal; ``next(in:_:)`` has refused repeated known keys. The buffer
+    /// `keys` has room for all keys of the object, because ``next(in:_:)`` has limited their number.
     @inline(never)
     private func refuseDuplicateKeys(_ text: JSONText) throws(Fault) {
         let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count

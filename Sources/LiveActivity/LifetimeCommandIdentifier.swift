@@ -1,8 +1,8 @@
 import Numbers
 
 /// The id of a command that Causeway makes when an activity's lifetime is over: the end of the activity, or its new
-/// start. A producer must not use such an id, because a worker takes every start or end of an activity with such an id
-/// for a command of Causeway.
+/// start. A producer must not use such an id: a worker regards every start or end with such an id as a command of
+/// Causeway.
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {

@@ -9,8 +9,8 @@
 /// Apple publishes none of the numbers, so an operator can configure them. `Config/causeway.yaml` says for each default
 /// where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A budget, kept as a token bucket: it starts full and is refilled at a constant rate. Each version that is pushed
-    /// at priority 10, and each start, draws one push from it.
+    /// A budget, kept as a token bucket: the bucket starts full and is refilled at a constant rate. Each version that
+    /// is pushed at priority 10, and each start, draws one push from the bucket.
     ///
     /// An audience or channel has two buckets, ``Policy/budget`` and ``Policy/frequentBudget``. A command of priority
     /// 10 draws at most one push from each, however many members get it.

@@ -14,8 +14,8 @@ public struct ResultRecord {
     public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
-    /// How many older commands this command replaced, of those that get no result of their own. If each of them got a
-    /// result, nearly all results of a backlog would be `superseded`.
+    /// The number of older commands that this command replaced and that get no result of their own. If each of them got
+    /// a result, nearly all results of a backlog would be `superseded`.
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' response; 0 if there was none.
     public var status: UInt16 = 0

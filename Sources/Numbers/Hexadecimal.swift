@@ -58,6 +58,7 @@ public enum Hexadecimal {
         return nonDigitFlag == 0
     }
 
+    // The lowest bit of each byte, and the highest bit of each byte.
     @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 

@@ -73,7 +73,7 @@ extension Stream {
         guard case .handshaking = phase else { return }
         switch transport.handshake() {
         case .bytes:
-            tlsReadNeedsWritable = false
+            isTLSReadAwaitingWritable = false
             negotiatedProtocol = transport.applicationProtocol
             guard negotiatedProtocol != nil || tls?.expectsApplicationProtocol != true else {
                 let reason = "the peer agreed on no application protocol"
@@ -81,10 +81,10 @@ extension Stream {
             }
             becomeOpen()
         case .blockedUntilReadable:
-            tlsReadNeedsWritable = false
+            isTLSReadAwaitingWritable = false
             updateInterest()
         case .blockedUntilWritable:
-            tlsReadNeedsWritable = true
+            isTLSReadAwaitingWritable = true
             updateInterest()
         case .endOfStream:
             closeAndReport(StreamError(code: .handshakeFailed, reason: "the peer ended the connection"))

@@ -35,10 +35,10 @@ extension Stream {
             case .bytes:
                 continue
             case .blockedUntilReadable:
-                setTLSReadNeedsWritable(false)
+                setTLSReadAwaitingWritable(false)
                 return
             case .blockedUntilWritable:
-                setTLSReadNeedsWritable(true)
+                setTLSReadAwaitingWritable(true)
                 return
             case .endOfStream:
                 return closeAndReport(nil)
@@ -97,9 +97,9 @@ extension Stream {
         }
     }
 
-    private func setTLSReadNeedsWritable(_ isNeeded: Bool) {
-        guard tlsReadNeedsWritable != isNeeded else { return }
-        tlsReadNeedsWritable = isNeeded
+    private func setTLSReadAwaitingWritable(_ isAwaiting: Bool) {
+        guard isTLSReadAwaitingWritable != isAwaiting else { return }
+        isTLSReadAwaitingWritable = isAwaiting
         updateInterest()
     }
 

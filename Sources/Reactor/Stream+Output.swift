@@ -50,7 +50,7 @@ extension Stream {
     func flushBlockedOutput() {
         guard case .open = phase else { return }
         isOutputBlocked = false
-        tlsWriteNeedsReadable = false
+        isTLSWriteAwaitingReadable = false
         flush()
         updateInterest()
         if case .open = phase { reportIfDrained() }
@@ -103,7 +103,7 @@ extension Stream {
 
     private func blockOutput(until readiness: Interest) {
         isOutputBlocked = true
-        tlsWriteNeedsReadable = readiness == .readable
+        isTLSWriteAwaitingReadable = readiness == .readable
         updateInterest()
     }
 

@@ -83,9 +83,9 @@ public final class Stream {
 
     var isReadingPaused = false
     /// Whether TLS must write before it can continue to read, or to shake hands.
-    var tlsReadNeedsWritable = false
+    var isTLSReadAwaitingWritable = false
     /// Whether TLS must read before it can continue to write.
-    var tlsWriteNeedsReadable = false
+    var isTLSWriteAwaitingReadable = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
     var watchedInterest: Interest?
@@ -213,10 +213,12 @@ public final class Stream {
         case .connecting:
             interest = .writable
         case .handshaking:
-            interest = tlsReadNeedsWritable ? .writable : .readable
+            interest = isTLSReadAwaitingWritable ? .writable : .readable
         case .open, .halfClosed:
-            if !isReadingPaused || tlsWriteNeedsReadable { interest.insert(.readable) }
-            if isOutputBlocked && !tlsWriteNeedsReadable || tlsReadNeedsWritable { interest.insert(.writable) }
+            if !isReadingPaused || isTLSWriteAwaitingReadable { interest.insert(.readable) }
+            if isOutputBlocked && !isTLSWriteAwaitingReadable || isTLSReadAwaitingWritable {
+                interest.insert(.writable)
+            }
         }
         watch(interest)
     }
@@ -253,8 +255,8 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
         case .handshaking:
             continueHandshake()
         case .open, .halfClosed:
-            if !events.isDisjoint(with: [.readable, .hangup]) || tlsReadNeedsWritable { readInput() }
-            if isOutputBlocked, events.contains(tlsWriteNeedsReadable ? .readable : .writable) {
+            if !events.isDisjoint(with: [.readable, .hangup]) || isTLSReadAwaitingWritable { readInput() }
+            if isOutputBlocked, events.contains(isTLSWriteAwaitingReadable ? .readable : .writable) {
                 flushBlockedOutput()
             }
             if events.contains(.hangup), isReadingPaused { stopWatchingDescriptor() }

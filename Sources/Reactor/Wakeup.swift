@@ -25,11 +25,11 @@ public final class Wakeup: Sendable {
     /// Wakes the loop. Thread-safe and async-signal-safe.
     public func signal() {
         guard !isSignalled.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let savedError = errno
+        let savedErrno = errno
         var one: UInt64 = 1
         // EAGAIN means that the counter is full. The descriptor is then readable already.
         _ = Glibc.write(descriptor, &one, MemoryLayout<UInt64>.size)
-        errno = savedError
+        errno = savedErrno
     }
 
     /// Resets the wake-up. The loop's thread must call it before it takes the work.

@@ -3,8 +3,8 @@ import Glibc
 
 /// Formats a Redis command with hiredis. Returns whether memory could be allocated.
 ///
-/// Because it allocates memory, it serves only rare commands: a connection's own commands, look-ups of servers, and
-/// commands of code outside the lanes. ``RedisCommandWriter`` writes the lanes' calls.
+/// Because this function allocates memory, only rare commands use it: a connection's own commands, look-ups of servers,
+/// and commands of code outside the lanes. ``RedisCommandWriter`` writes the lanes' calls.
 ///
 /// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
 ///   include a password.

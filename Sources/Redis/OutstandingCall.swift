@@ -22,8 +22,8 @@ struct OutstandingCall: BitwiseCopyable {
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: OutstandingCallKind
-    /// How many calls share one command and its reply. Set in the first of these calls, when the command is written. 0
-    /// in the other calls, and in calls that are not written yet. A byte suffices, because a command has at most
+    /// In the first call of a written command: how many calls share the command and its reply. 0 in the command's other
+    /// calls, and in calls that are not written yet. A byte suffices, because a command has at most
     /// ``RedisConnection/callsPerCommandMax`` calls.
     var commandCallCount: UInt8
     /// Whether the call was issued after the connection had sent the scripts a second time. If the server lacks the

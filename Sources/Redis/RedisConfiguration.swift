@@ -37,8 +37,8 @@ public struct RedisConfiguration: Sendable {
     public var requiredReplicaCount = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// How long the connection to a server without hash slots stays open after an ASK has named the server. A hash slot
-    /// is moving to this server then, so further ASKs may name it.
+    /// How long the connection to a server without hash slots stays open after an ASK has named the server. Further
+    /// ASKs may follow, because a hash slot is moving to this server.
     var keepAfterAskMilliseconds: Int64 = 60_000
     /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
     /// key may be on another server.

@@ -20,7 +20,7 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // Because of the line `#!lua`, Redis 7 refuses a whole script when it is out of memory, before the script has
+        // With the line `#!lua`, Redis 7 refuses a whole script if the server is out of memory, before the script has
         // written anything. In an older release the line is a syntax error.
         let scriptHeader = serverSupportsScriptFlags ? "#!lua\n" : ""
         loadedScriptCount = 0

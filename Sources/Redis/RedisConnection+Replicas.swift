@@ -1,6 +1,6 @@
 import Reactor
 
-/// Leaves replies unread until the server has said whether enough replicas acknowledged what the calls wrote.
+/// Leaves replies unread until the server has said whether enough replicas have acknowledged the calls' writes.
 ///
 /// A call needs replicas if enough of them must acknowledge its writes before the session gets the reply
 /// (``appendCall(isWritten:needsReplicas:)``). For such a call:
@@ -9,7 +9,8 @@ import Reactor
 /// 2. The reply to the call, and all later replies, stay unread until the reply to WAIT has arrived. So the session
 ///    gets all replies in their order, and nothing is copied.
 ///
-/// Few replies stay unread: until the server has replied to a WAIT, it replies to no call that was written after it.
+/// Few replies stay unread: until the server has replied to a WAIT, the server replies to no call that was written
+/// after this WAIT.
 ///
 /// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, even without
 /// acknowledgements. The connection still sends a WAIT from time to time, to learn whether the replicas are back.

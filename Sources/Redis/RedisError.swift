@@ -110,8 +110,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
 extension RedisError {
     /// Classifies an error reply by its first word, by a word that follows a colon, or by a known phrase. If a Redis
-    /// command in a script fails, Redis 5 and 6 put its error after a colon in the script's error: `ERR Error running
-    /// script (call to f_…): @user_script:1: -OOM command not allowed`.
+    /// command in a script fails, Redis 5 and 6 put the command's error after a colon in the script's error: `ERR Error
+    /// running script (call to f_…): @user_script:1: -OOM command not allowed`.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -147,8 +147,8 @@ extension RedisError {
         ("CROSSSLOT", .clusterEnabled), ("WRONGTYPE", .foreignValue), ("MALFORMED", .foreignValue),
     ]
 
-    /// The beginning of a server's error. It ends before the arguments of the call, which some errors repeat,
-    /// because ``reason`` must not contain them.
+    /// The beginning of a server's error. It ends before the call's arguments, which some errors repeat: ``reason``
+    /// must not contain them.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
         let printableBytes = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
         let line = String(decoding: printableBytes, as: UTF8.self)

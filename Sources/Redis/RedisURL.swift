@@ -38,7 +38,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 
     public static let defaultPort: UInt16 = 6379
-    public static let sentinelPortDefault: UInt16 = 26_379
+    public static let defaultSentinelPort: UInt16 = 26_379
     /// The maximum number of hosts in one URL.
     public static let locationsMax = 64
     /// The largest database number. A server has 16 databases by default, and its configuration can allow

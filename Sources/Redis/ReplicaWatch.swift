@@ -9,9 +9,9 @@ struct ReplicaWatch {
         /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
         /// stays unread until the next WAIT gets its reply.
         case acknowledging
-        /// The last WAIT found too few replicas. The connection refuses calls that need replicas. When a pause is over,
-        /// it accepts them until it sends the next WAIT at the end of the iteration. This WAIT shows whether the
-        /// replicas are back.
+        /// The last WAIT found too few replicas. The connection refuses calls that need replicas. After a pause, the
+        /// connection accepts such calls again until it has sent the next WAIT. This WAIT shows whether the replicas
+        /// are back.
         case missing
         /// WAIT has found too few replicas for at least ``missingReplicasWaitMillisecondsMax``. Calls that need
         /// replicas are accepted again, and their replies no longer wait for an acknowledgement.

@@ -74,7 +74,7 @@ extension SharedHashes {
     /// After the first claim, an entry is due again after `firstLeaseMilliseconds`. Each further claim doubles this
     /// time, up to 32 times `firstLeaseMilliseconds`, because an outage may delay the work for hours.
     ///
-    /// In two cases the call removes a due entry with its data and does not claim it: the time in the entry's text
+    /// In two cases the call removes a due entry with its data instead of claiming it: the time in the entry's text
     /// (hash `+`) is longer ago than `ageMillisecondsMax`; or the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],

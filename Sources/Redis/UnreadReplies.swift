@@ -1,8 +1,8 @@
 import Numbers
 
-/// Received bytes whose replies are still unread. A connection looks for the reply to WAIT in these bytes, although the
-/// replies before it must stay unread. For this, the type only finds where each reply ends. ``ReplyReader`` later reads
-/// the replies and checks their content.
+/// Received bytes whose replies are still unread. A connection looks for the reply to WAIT in these bytes, while the
+/// replies before it must stay unread. So this type only finds where each reply ends. ``ReplyReader`` later reads the
+/// replies and checks their content.
 struct UnreadReplies {
     private let bytes: UnsafeRawBufferPointer
 

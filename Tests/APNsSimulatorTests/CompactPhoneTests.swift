@@ -36,7 +36,7 @@ import Testing
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
             let milliseconds = (CompactPhoneTests.nowSeconds + seconds) * 1_000
-            let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
+            let (checkResult, tokenReference) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: appIndex, nowMilliseconds: milliseconds)
             }
             guard checkResult.reason == .success else { return (checkResult.reason, nil) }
@@ -44,7 +44,7 @@ import Testing
                 .withUnsafeBytes { body in
                     model.deliver(
                         body,
-                        token: tokenIndex,
+                        tokenReference: tokenReference,
                         priority: priority,
                         tape: &tape,
                         nowMilliseconds: milliseconds

@@ -67,7 +67,7 @@ import Testing
                     (hexDigitValue(digits[index]) ?? 0) << 4 | (hexDigitValue(digits[index + 1]) ?? 0)
                 }
             let nowMilliseconds = (startSeconds + seconds) * 1_000
-            let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
+            let (checkResult, tokenReference) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: 0, nowMilliseconds: nowMilliseconds)
             }
             guard checkResult.reason == .success else { return (checkResult.reason, nil) }
@@ -75,7 +75,7 @@ import Testing
                 .withUnsafeBytes { body in
                     model.deliver(
                         body,
-                        token: tokenIndex,
+                        tokenReference: tokenReference,
                         priority: priority,
                         tape: &tape,
                         nowMilliseconds: nowMilliseconds

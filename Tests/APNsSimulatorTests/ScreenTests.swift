@@ -82,7 +82,7 @@ import Testing
             let body =
                 #"{"aps":{"event":"\#(event)","timestamp":\#(startSeconds + (timestamp ?? seconds)),"#
                 + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(extraMembers)}}"#
-            let (checkResult, tokenIndex) = bytes.withUnsafeBytes {
+            let (checkResult, tokenReference) = bytes.withUnsafeBytes {
                 model.checkToken(token: $0, appIndex: 0, nowMilliseconds: nowMilliseconds)
             }
             guard checkResult.reason == .success else { return nil }
@@ -90,7 +90,7 @@ import Testing
                 .withUnsafeBytes {
                     model.deliver(
                         $0,
-                        token: tokenIndex,
+                        tokenReference: tokenReference,
                         priority: priority,
                         tape: &tape,
                         nowMilliseconds: nowMilliseconds

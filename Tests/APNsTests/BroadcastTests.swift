@@ -87,7 +87,7 @@ import Testing
 
     @Test func `Every reason of the table is recognized over the network`() throws {
         let fixture = try PoolFixture {
-            $0.breaker.forbiddenResponsesMax = 1_000
+            $0.breaker.providerTokenRefusalsMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
         }
         let table = Self.table + Self.sharedTable

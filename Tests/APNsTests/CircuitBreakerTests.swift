@@ -45,21 +45,21 @@ import Testing
 
     @Test func `The breaker opens at several 403 responses in a row`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
         #expect(recordSamples(&breaker, .succeeded, 1).isEmpty)
-        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
-        #expect(recordSamples(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
     }
 
     /// APNs checks a device token only after it has accepted the provider token.
     @Test func `A response about a device token shows that the key is right`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
-            #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+            #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
             #expect(recordSamples(&breaker, .suspect, 1).isEmpty)
         }
-        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
-        #expect(recordSamples(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
     }
 
     @Test(arguments: [CircuitBreakerSample.unavailable, .throttled, .inconclusive])
@@ -68,16 +68,17 @@ import Testing
     ) {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<4 {
-            #expect(recordSamples(&breaker, .forbidden, 1).isEmpty)
+            #expect(recordSamples(&breaker, .providerTokenRefused, 1).isEmpty)
             #expect(recordSamples(&breaker, sample, 1).isEmpty)
         }
-        #expect(recordSamples(&breaker, .forbidden, 1) == [.opened(.providerToken)])
+        #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
     }
 
     /// A 429 shows that APNs is available again. But APNs may send a 429 before it checks the provider token.
     @Test func `A 429 closes a breaker that an outage opened, but not one that a wrong key opened`() {
         for (sample, responseCount, transition) in [
-            (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed), (.forbidden, 5, .reopened),
+            (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed),
+            (.providerTokenRefused, 5, .reopened),
         ] {
             var breaker = CircuitBreaker(CircuitBreakerConfiguration())
             _ = recordSamples(&breaker, sample, responseCount)
@@ -91,7 +92,7 @@ import Testing
     /// its response.
     @Test func `An open breaker allows one probe a second`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        _ = recordSamples(&breaker, .forbidden, 5)
+        _ = recordSamples(&breaker, .providerTokenRefused, 5)
         for second in Int64(1)...60 {
             let nowMilliseconds = second * 1_000
             #expect(breaker.probeAtMilliseconds == nowMilliseconds)
@@ -100,17 +101,17 @@ import Testing
             #expect(breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds))
             breaker.recordSubmission()
             #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds + 100_000))
-            #expect(breaker.record(.forbidden, nowMilliseconds: nowMilliseconds) == .reopened)
+            #expect(breaker.record(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .reopened)
         }
         breaker.recordSubmission()
         #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
-        #expect(recordSamples(&breaker, .forbidden, 4).isEmpty)
+        #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
     }
 
     @Test func `Responses to older pushes do not close the breaker`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
-        _ = recordSamples(&breaker, .forbidden, 5)
+        _ = recordSamples(&breaker, .providerTokenRefused, 5)
         #expect(recordSamples(&breaker, .succeeded, 100).isEmpty)
         #expect(!breaker.isClosed)
     }

@@ -146,8 +146,8 @@ import Testing
         for tag in 0..<4 { #expect(fixture.submit(UInt64(tag))) }
         let peer = try #require(fixture.server.peers.first)
         #expect(fixture.runLoop(until: { peer.receivedFrames.count { $0.type == FrameType.data } == 5 }))
-        // To detect a flood, the client counts the frames of each second. On a busy machine it may read a flood for
-        // longer than a second, so here it does not begin a new count.
+        // To detect a flood, the client counts the frames of each second. On a busy machine the client may read a flood
+        // for longer than a second, so here it begins no new count.
         fixture.pool.connections.first?.frameAllowanceRefilledAtMilliseconds =
             fixture.loop.nowMilliseconds + EventLoop.eventWaitMillisecondsMax
         peer.send(attack.bytes)

@@ -100,7 +100,7 @@ import Testing
 
     /// While a pool tries a new key, a second new key replaces this key. The pool then retires the trial's connection,
     /// although the push on it has no response yet.
-    @Test func `The connection of a dropped key is closed`() throws {
+    @Test func `The connection of a discarded key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
@@ -124,7 +124,7 @@ import Testing
     /// tries the next key.
     @Test(arguments: [false, true]) func `A refused key is replaced by the next`(isProvenElsewhere: Bool) throws {
         let fixture = try PoolFixture {
-            $0.breaker.forbiddenResponsesMax = 1
+            $0.breaker.providerTokenRefusalsMax = 1
             $0.breaker.probeDelayMilliseconds = 20
         }
         let refusal = ServedResponse.status(403, reason: "InvalidProviderToken")
@@ -154,8 +154,8 @@ import Testing
     }
 
     /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
-    @Test func `A refused key is dropped`() throws {
-        let fixture = try PoolFixture { $0.breaker.forbiddenResponsesMax = 1 }
+    @Test func `A refused key is discarded`() throws {
+        let fixture = try PoolFixture { $0.breaker.providerTokenRefusalsMax = 1 }
         fixture.warmUp()
         let firstConnection = fixture.server.connections[0]
         fixture.server.respond = {

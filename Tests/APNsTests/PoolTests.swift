@@ -242,7 +242,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.breaker.forbiddenResponsesMax = 1
+            $0.breaker.providerTokenRefusalsMax = 1
             $0.breaker.probeDelayMilliseconds = 1
         }
         fixture.warmUp(connectionCount: 2)

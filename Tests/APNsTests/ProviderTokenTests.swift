@@ -172,8 +172,9 @@ import Testing
         #expect(file.poll().name == "replaced")
     }
 
-    /// If an operator only makes a key file readable, its `FileIdentity` stays the same, because that does not contain
-    /// the mode. Root can read any file, so this test repairs the file's content instead, and restores its times.
+    /// If an operator only makes a key file readable, its `FileIdentity` stays the same, because the identity does not
+    /// contain the mode. Root can read any file, so this test repairs the file's content instead, and restores its
+    /// times.
     @Test func `A broken key file is read again although its identity is the same`() throws {
         let (path, pem) = try (TestCredentials.keyPath("repaired.p8"), privateKeyPEM(curve: NID_X9_62_prime256v1))
         try writeFile(path, pem, mode: 0o600)

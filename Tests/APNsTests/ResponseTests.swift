@@ -27,7 +27,7 @@ import Testing
     @Test func `Every reason of the table is recognized over the network`() throws {
         // Most responses are refusals, so the breaker gets high limits. It has tests of its own.
         let fixture = try PoolFixture {
-            $0.breaker.forbiddenResponsesMax = 1_000
+            $0.breaker.providerTokenRefusalsMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
         }
         var rowIndex = 0

@@ -42,7 +42,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         }
     }
     let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset]))
-    takePart("t", count & ~StoredActivity.countFlags)
+    takePart("t", count & ~StoredActivity.tokenByteCountFlags)
     if count & StoredActivity.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
     if count & StoredActivity.audiencesFlag != 0 {
         takePart("a", 2 + 8 * unreadBytes.prefix(2).reduce(0) { $0 + Int($1) })

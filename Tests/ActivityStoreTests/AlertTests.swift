@@ -176,7 +176,7 @@ import Testing
         for older in UInt64(99)...101 {
             #expect(comparison.verdict(makeCommand(103, event, alert: true, carried: older)) == .alertAlreadyAccepted)
         }
-        #expect(comparison.server.hash(comparison.key.text) == hashBefore, "nothing was changed")
+        #expect(comparison.server.hash(comparison.key.text) == hashBefore, "a refused alert changes nothing in Redis")
         #expect(comparison.verdict(makeCommand(103, event, alert: true, carried: 102)) == .send)
     }
 

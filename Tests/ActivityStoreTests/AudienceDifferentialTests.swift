@@ -50,8 +50,8 @@ import Testing
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(segmentVerdicts))
     }
 
-    /// The version has one range and one broadcast. The reply to the later one of their two results has the
-    /// totals: one for the members, one for the broadcasts.
+    /// The range and the broadcast of the version each have a result. The reply to the later result has both totals:
+    /// of the members and of the broadcasts.
     @Test(arguments: [true, false])
     func `A version is finished when all its ranges and broadcasts are`(isRangeLast: Bool) throws {
         let server = try RedisServer()
@@ -122,8 +122,8 @@ import Testing
             var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
-                // The server expires keys by its own clock, and the test takes too little time for that. In the
-                // model less than a day passes in total, which is too short for a key to expire.
+                // No key expires: the server uses its own clock, which hardly advances, and in the model less than a
+                // day passes.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.setTime(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {
@@ -197,7 +197,7 @@ struct AudienceOperationHistory {
 
     /// Returns a change of a channel between two calls: the new channel, or nil if it is deleted, and the environment.
     /// In most cases returns nil, because nothing changes.
-    mutating func nextChannelChange() -> (AudienceChannel?, APNsEnvironment)? {
+    mutating func nextChannelChange() -> (channel: AudienceChannel?, environment: APNsEnvironment)? {
         guard random.below(8) == 0 else { return nil }
         let environment: APNsEnvironment = random.below(2) == 0 ? .production : .sandbox
         guard random.below(4) > 0, let identifier = ChannelIdentifier("dHN0LXNyY2gtY2hubA==") else {

@@ -93,7 +93,7 @@ import Testing
         var random = SplitMix64(seed: 9)
         var model = AudienceStoreModel(nowMilliseconds: Self.startMilliseconds)
         // The second join comes one second less than an hour after the first, so it does not renew the expiry. The
-        // segment must still live for 25 hours after it.
+        // segment must still live for 25 hours after the second join.
         for _ in 0..<2 {
             let scene = AudienceScene(random: &random, joining: 1, nowMilliseconds: model.nowMilliseconds)
             _ = model.perform(scene.call(.append(scene.entry)))

@@ -29,7 +29,7 @@ import Testing
     }
 
     /// Returns a server and a caller that is connected. The server counts commands from zero.
-    private func connectedCaller(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
+    private func connectedCaller(_ callsPerCommandMax: Int = 64) throws -> (server: RedisServer, caller: StoreCaller) {
         let server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         configuration.callsPerCommandMax = callsPerCommandMax
@@ -101,7 +101,8 @@ import Testing
                 .admitted(1, OwnedReply(.noToken)), .admitted(2, OwnedReply(.noToken)),
                 .admitted(3, OwnedReply(.registered)), .admitted(4, makeExpectedReply(2)),
                 .admitted(5, makeExpectedReply(2)),
-                .settled(6, false), .admitted(7, OwnedReply(.duplicate)), .admitted(8, OwnedReply(.superseded)),
+                .settled(6, hasRetiredToken: false), .admitted(7, OwnedReply(.duplicate)),
+                .admitted(8, OwnedReply(.superseded)),
             ]
         )
         // The server gets three commands: one with the two updates before the registration, one with the
@@ -198,7 +199,7 @@ import Testing
                 [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .foreignValue) : .admitted(tag, OwnedReply(.noToken))
             }
         #expect(caller.events == expected)
-        #expect(caller.lossReasons.dropFirst().first?.contains("WRONGTYPE") == true)
+        #expect(caller.errorTexts.dropFirst().first?.contains("WRONGTYPE") == true)
         #expect(server.callCount(of: "evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
             #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredActivity.tokenByteOffset)
@@ -324,6 +325,6 @@ extension RedisServer {
     func callCount(of command: String) -> Int {
         let statistics = self.command("INFO", "commandstats").joined()
         let line = statistics.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
-        return line.flatMap { Int($0.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) } ?? 0
+        return line?.split(separator: ",").first?.split(separator: "=").last.flatMap { Int($0) } ?? 0
     }
 }

@@ -15,7 +15,7 @@ import Testing
     }
 
     /// Returns a server on which the first ranges are claimed, and a caller. The server counts commands from zero.
-    private func callerWithClaims(_ rangeCount: Int) throws -> (RedisServer, AudienceCaller) {
+    private func makeCaller(claimingRanges rangeCount: Int) throws -> (server: RedisServer, caller: AudienceCaller) {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         for index in 0..<rangeCount {
@@ -28,7 +28,7 @@ import Testing
 
     @Test(arguments: [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
     func `One command carries as many checkpoints as fit`(checkpointCount: Int, commandCount: Int) throws {
-        let (server, caller) = try callerWithClaims(checkpointCount)
+        let (server, caller) = try makeCaller(claimingRanges: checkpointCount)
         let tags = try (0..<checkpointCount)
             .map { try caller.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
         try caller.runLoopUntilIdle()
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func `Each checkpoint of a Redis command gets its own verdict`() throws {
-        let (_, caller) = try callerWithClaims(3)
+        let (_, caller) = try makeCaller(claimingRanges: 3)
         let ownTag = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
         let claimedByAnotherTag = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
         let unclaimedTag = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test func `Another audience, too many bytes, or a call of another kind begins a new command`() throws {
-        let (server, caller) = try callerWithClaims(8)
+        let (server, caller) = try makeCaller(claimingRanges: 8)
         let longText = [UInt8](repeating: 7, count: AudienceLimits.checkpointBytesMax)
         #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.otherAudience).verdict == .progress)
         for index in 0..<8 { _ = try caller.issue(.checkpoint(range(index), claim: UInt64(index), text: longText)) }

@@ -108,8 +108,8 @@ private final class DifferentialRunner {
                 pass.append(operation)
                 return false
             }
-            if sharesClock, let clock = pass.first?.microseconds {
-                for index in pass.indices { pass[index].microseconds = clock }
+            if sharesClock, let clock = pass.first?.performedAtMicroseconds {
+                for index in pass.indices { pass[index].performedAtMicroseconds = clock }
             }
             // The operations of one pass have different keys, so the test may change their order. If they are sorted by
             // kind, many fit into one Redis command; otherwise few do.
@@ -120,7 +120,7 @@ private final class DifferentialRunner {
         expectedEvents.removeAll(keepingCapacity: true)
         receivedCount = 0
         for (tag, operation) in operations.enumerated() {
-            model.nowMilliseconds = operation.microseconds / 1_000
+            model.nowMilliseconds = operation.performedAtMicroseconds / 1_000
             expectedEvents.append(.replied(UInt64(tag), model.perform(operation.call(tag: UInt64(tag)))))
             try #require(
                 caller.issueWhenPossible { store in
@@ -141,7 +141,7 @@ private final class DifferentialRunner {
         var index = 0
         while index < operations.count {
             let end = min(index + 1_000, operations.count)
-            command(["RPUSH", "times"] + operations[index..<end].map { String($0.microseconds) })
+            command(["RPUSH", "times"] + operations[index..<end].map { String($0.performedAtMicroseconds) })
             index = end
         }
     }
@@ -247,13 +247,13 @@ extension ActivityState {
             switch versionPhase {
             case .waiting: heldCommand == nil ? "w" : "x"
             case .sending where heldCommand == nil: "a"
-            case .sending: holdsNewestVersion ? alert ? "l" : "k" : "y"
+            case .sending: newestIsHeld ? alert ? "l" : "k" : "y"
             case .startSending: "b"
             case .held: alert ? "i" : "h"
             case .settled: "s"
             case .notShown: "f"
             }
-        return isEnded ? Character(letter.uppercased()) : letter
+        return newestIsEnd ? Character(letter.uppercased()) : letter
     }
 
     /// The parts of the value that the scripts would store for the state, by their names in `activityParts`.
@@ -279,14 +279,14 @@ extension ActivityState {
             if let claim = start.claim {
                 // The letter says whether the start was read again, is settled, or is being sent.
                 fields["b"]?.append(UInt8(ascii: start.isRecordedAgain ? "r" : start.isSettled ? "s" : "a"))
-                fields["b"]? += bytes(start.timestamp, 5) + bytes(claim, 8)
+                fields["b"]? += bytes(start.assignedTimestamp, 5) + bytes(claim, 8)
             }
         }
         return fields
     }
 
     /// The bytes before the token. The numbers are written here again, so that the test fails if `StoredActivity` or a
-    /// script has a wrong one.
+    /// script has a wrong number.
     private func record(tokenForm: UInt8?, tokenByteCount: Int) -> [UInt8] {
         // A token's form is stored as a number: the place of its letter in this list, from 1. 0 means no token.
         let formLetters = Array("PSps".utf8)

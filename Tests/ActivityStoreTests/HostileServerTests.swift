@@ -26,8 +26,7 @@ import Testing
     private let key = TestKey.activity("one")
     private let phone = TestKey.device("phone")
 
-    /// Returns a caller, which acts as a lane, and the fake server to which it is connected. No test takes as long as
-    /// the default deadline, a minute.
+    /// Returns a connected caller and its server. No test takes as long as the default deadline, a minute.
     private func connectedCaller(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
@@ -79,7 +78,7 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply + ":0\r\n")
         #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
-        #expect(caller.events == [.failed(1, .admit, .foreignValue), .settled(2, false)])
+        #expect(caller.events == [.failed(1, .admit, .foreignValue), .settled(2, hasRetiredToken: false)])
         caller.store.close()
     }
 
@@ -134,7 +133,7 @@ import Testing
         #expect(
             caller.events == [
                 .admitted(1, OwnedReply(.ended)), .failed(2, .admit, .outOfMemory), .admitted(3, waitReply),
-                .settled(4, true),
+                .settled(4, hasRetiredToken: true),
             ]
         )
         caller.store.close()
@@ -157,7 +156,8 @@ import Testing
         fake.send("\(reply)\r\n:1\r\n")
         #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
         let failures = (1...3 as ClosedRange<UInt64>).map { StoreCaller.Event.failed($0, .admit, code) }
-        #expect(caller.events == failures + (isLost ? [.lost(code), .failed(4, .settle, code)] : [.settled(4, true)]))
+        let afterLoss = [StoreCaller.Event.lost(code), .failed(4, .settle, code)]
+        #expect(caller.events == failures + (isLost ? afterLoss : [.settled(4, hasRetiredToken: true)]))
         caller.store.close()
     }
 
@@ -251,7 +251,7 @@ import Testing
         fake.makeReply = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.defaultReply($0) }
         let caller = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
         #expect(caller.runLoop { caller.events == [.lost(.serverTooOld), .lost(.serverTooOld)] })
-        #expect(caller.lossReasons.first == "Redis is older than version 5")
+        #expect(caller.errorTexts.first == "Redis is older than version 5")
         fake.makeReply = FakeRedis.defaultReply
         #expect(caller.runLoopUntilReady())
         caller.store.close()
@@ -296,7 +296,7 @@ import Testing
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
         #expect(caller.runLoop { caller.events.count == 2 })
-        #expect(caller.events == [.failed(1, .admit, code), .settled(2, true)])
+        #expect(caller.events == [.failed(1, .admit, code), .settled(2, hasRetiredToken: true)])
         caller.store.close()
     }
 

@@ -101,7 +101,7 @@ import Testing
         #expect(try inspectActivity().newestVersion?.phase == .startSending)
     }
 
-    /// Nothing was sent since Redis lost its data. But phones may have got the start's timestamp before.
+    /// Before Redis lost its data, phones may have got the start's timestamp. Since then nothing was sent.
     @Test func `After a start that was read again, the last assigned timestamp is the start's`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.nowMilliseconds)
         #expect(comparison.verdict(.recordStart(version: .at(200))) == .settled)

@@ -7,12 +7,12 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
+private let hourMilliseconds: Int64 = 3_600_000
+/// The UNIX time at which the tests begin.
+private let startMilliseconds: Int64 = 1_790_000_000_000
+
 /// Tests the timetable of lifetimes on a real server, and compares it with the model. (R34)
 @Suite(.serialized, .ownThread) struct LifetimeTests {
-    // A duration in milliseconds, and the UNIX time in milliseconds at which the tests begin.
-    private static let hour: Int64 = 3_600_000
-    private static let start: Int64 = 1_790_000_000_000
-
     @Test func `A life begins at the time of its start, or else at the earliest reported time`() throws {
         let comparison = try ScriptComparison()
         func reportEvent(_ event: LifetimeEvent) {
@@ -25,23 +25,23 @@ import Testing
             .verdict
                 == .retry
         }
-        #expect(!lifeContinues(Self.start))
-        reportEvent(.alive(atMilliseconds: Self.start + 5, lifetimeMilliseconds: Self.hour))
-        reportEvent(.alive(atMilliseconds: Self.start + 9, lifetimeMilliseconds: Self.hour))
-        #expect(lifeContinues(Self.start + 5))
-        reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour))
-        #expect(lifeContinues(Self.start + 2))
-        reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
-        reportEvent(.alive(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour))
-        reportEvent(.began(atMilliseconds: Self.start + 6, lifetimeMilliseconds: Self.hour))
-        #expect(lifeContinues(Self.start + 7))
-        reportEvent(.ended(beganAtMilliseconds: Self.start + 6, restartAtMilliseconds: 0))
-        #expect(lifeContinues(Self.start + 7))
-        reportEvent(.ended(beganAtMilliseconds: Self.start + 7, restartAtMilliseconds: Self.start + 9))
-        reportEvent(.began(atMilliseconds: Self.start + 7, lifetimeMilliseconds: Self.hour))
+        #expect(!lifeContinues(startMilliseconds))
+        reportEvent(.aliveAfter(milliseconds: 5))
+        reportEvent(.aliveAfter(milliseconds: 9))
+        #expect(lifeContinues(startMilliseconds + 5))
+        reportEvent(.aliveAfter(milliseconds: 2))
+        #expect(lifeContinues(startMilliseconds + 2))
+        reportEvent(.beganAfter(milliseconds: 7))
+        reportEvent(.aliveAfter(milliseconds: 0))
+        reportEvent(.beganAfter(milliseconds: 6))
+        #expect(lifeContinues(startMilliseconds + 7))
+        reportEvent(.ended(beganAtMilliseconds: startMilliseconds + 6, restartAtMilliseconds: 0))
+        #expect(lifeContinues(startMilliseconds + 7))
+        reportEvent(.ended(beganAtMilliseconds: startMilliseconds + 7, restartAtMilliseconds: startMilliseconds + 9))
+        reportEvent(.beganAfter(milliseconds: 7))
         reportEvent(.removed)
         reportEvent(.removed)
-        #expect(!lifeContinues(Self.start + 7))
+        #expect(!lifeContinues(startMilliseconds + 7))
     }
 
     /// Compares the script's lives with the model's over random operations. (R11)
@@ -51,7 +51,7 @@ import Testing
         let keys = (0..<40).map { TestKey.activity("activity-\($0)") }
         var postponedKeys: Set<String> = []
         for _ in 0..<4_000 {
-            let beganAt = Self.start + Int64(random.below(6))
+            let beganAt = startMilliseconds + Int64(random.below(6))
             let lifetime = Int64(random.pick([5_000, 28_200_000]))
             let keptCommand = random.below(2) == 0 ? nil : Self.randomCommandKeptForRestart(&random)
             let call: Operation =
@@ -60,7 +60,10 @@ import Testing
                     .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganAtMilliseconds: beganAt))
                 case 1, 2, 3:
                     .reportLifetimeEvent(
-                        .ended(beganAtMilliseconds: beganAt, restartAtMilliseconds: random.pick([0, Self.start + 3]))
+                        .ended(
+                            beganAtMilliseconds: beganAt,
+                            restartAtMilliseconds: random.pick([0, startMilliseconds + 3])
+                        )
                     )
                 case 4, 5:
                     .reportLifetimeEvent(
@@ -86,8 +89,8 @@ import Testing
             // clock, so this time differs from the model's.
             if case .checkLifetime = call, verdict == .retry { postponedKeys.insert(key.text) }
         }
-        var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
-        var (starts, shown): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
+        var (lives, dueMilliseconds): ([String: String], [String: Int64]) = ([:], [:])
+        var (starts, shownUpdates): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
         for number in 0..<LifetimeKey.timetableCount {
             let key = String(decoding: LifetimeKey.timetableKey(number), as: UTF8.self)
             for (name, life) in comparison.server.hash(key + "+") {
@@ -97,56 +100,72 @@ import Testing
                 starts[name] = LifetimeKey.splitCommandKeptForRestart(value)?.record
             }
             for (name, value) in comparison.server.hash(key + "=") {
-                shown[name] = LifetimeKey.splitCommandKeptForRestart(value)?.record
+                shownUpdates[name] = LifetimeKey.splitCommandKeptForRestart(value)?.record
             }
-            let scores = comparison.server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
-            for index in stride(from: 0, to: scores.count, by: 2) { dues[scores[index]] = Int64(scores[index + 1]) }
+            dueMilliseconds.merge(Self.readDueMilliseconds(ofTimetable: key, on: comparison.server)) { $1 }
         }
         #expect(lives == comparison.model.lives.mapValues(\.storedText))
-        let modelDues = comparison.model.lives.mapValues(\.dueMilliseconds).filter { !postponedKeys.contains($0.key) }
-        #expect(dues.filter { !postponedKeys.contains($0.key) } == modelDues && modelDues.count > 5)
+        let modelDueMilliseconds = comparison.model.lives.mapValues(\.dueMilliseconds)
+            .filter { !postponedKeys.contains($0.key) }
+        let comparedDueMilliseconds = dueMilliseconds.filter { !postponedKeys.contains($0.key) }
+        #expect(comparedDueMilliseconds == modelDueMilliseconds && modelDueMilliseconds.count > 5)
         #expect(starts == comparison.model.lives.compactMapValues(\.start?.record))
-        #expect(shown == comparison.model.lives.compactMapValues(\.shownUpdate?.record))
-        #expect(lives.count > 10 && starts.count > 5 && shown.count > 5 && lives.values.contains { $0.hasPrefix("r") })
+        #expect(shownUpdates == comparison.model.lives.compactMapValues(\.shownUpdate?.record))
+        #expect(lives.count > 10 && lives.values.contains { $0.hasPrefix("r") })
+        #expect(starts.count > 5 && shownUpdates.count > 5)
+    }
+
+    /// Returns the time at which each life is due, by the activity's key.
+    private static func readDueMilliseconds(ofTimetable key: String, on server: RedisServer) -> [String: Int64] {
+        let namesAndScores = server.command("ZRANGE", key, "0", "-1", "WITHSCORES")
+        var dueMilliseconds: [String: Int64] = [:]
+        for index in stride(from: 0, to: namesAndScores.count, by: 2) {
+            dueMilliseconds[namesAndScores[index]] = Int64(namesAndScores[index + 1])
+        }
+        return dueMilliseconds
     }
 
     private static func randomCommandKeptForRestart(_ random: inout SplitMix64) -> CommandKeptForRestart<[UInt8]> {
         CommandKeptForRestart(
             isStart: random.below(2) == 0,
-            version: Version(timestamp: start / 1_000 + Int64(random.below(3)), sequence: UInt64(random.below(3))),
+            version: Version(
+                timestamp: startMilliseconds / 1_000 + Int64(random.below(3)),
+                sequence: UInt64(random.below(3))
+            ),
             record: (0...random.below(40)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
         )
     }
 
     @Test func `A start is kept until its life is over, and the end of the life makes a restart due`() throws {
         let comparison = try ScriptComparison()
+        let restartAtMilliseconds = startMilliseconds + 70
         func reportEvent(_ event: LifetimeEvent, _ keptCommand: CommandKeptForRestart<[UInt8]>? = nil) {
             #expect(comparison.perform(.reportLifetimeEvent(event, keeping: keptCommand)).verdict == .settled)
         }
         func life() -> TimetableEntry? { comparison.model.lives.values.first }
-        func makeCommand(_ isStart: Bool, _ second: Int64) -> CommandKeptForRestart<[UInt8]> {
+        func makeCommand(isStart: Bool, second: Int64) -> CommandKeptForRestart<[UInt8]> {
             CommandKeptForRestart(
                 isStart: isStart,
-                version: Version(timestamp: Self.start / 1_000 + second, sequence: 0),
+                version: Version(timestamp: startMilliseconds / 1_000 + second, sequence: 0),
                 record: [UInt8(second)]
             )
         }
         // Redis keeps no command for an activity without a life, so this call stores nothing.
-        reportEvent(.updatedAfterEnd, makeCommand(false, 9))
+        reportEvent(.updatedAfterEnd, makeCommand(isStart: false, second: 9))
         #expect(life() == nil)
-        reportEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: Self.hour), makeCommand(true, 1))
-        reportEvent(.alive(atMilliseconds: Self.start + 1, lifetimeMilliseconds: Self.hour), makeCommand(false, 5))
-        reportEvent(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), makeCommand(false, 4))
-        reportEvent(.ended(beganAtMilliseconds: Self.start, restartAtMilliseconds: Self.start + 70))
-        #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
+        reportEvent(.beganAfter(milliseconds: 0), makeCommand(isStart: true, second: 1))
+        reportEvent(.aliveAfter(milliseconds: 1), makeCommand(isStart: false, second: 5))
+        reportEvent(.aliveAfter(milliseconds: 2), makeCommand(isStart: false, second: 4))
+        reportEvent(.ended(beganAtMilliseconds: startMilliseconds, restartAtMilliseconds: restartAtMilliseconds))
+        #expect(life()?.kind == .restarting && life()?.dueMilliseconds == restartAtMilliseconds)
         #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
         // The call `alive` comes from a late registration, so it does not prove that the next life has begun. The call
         // `updatedAfterEnd` brings a state that came after the end of the old life: the next start shows this state.
-        reportEvent(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
-        reportEvent(.updatedAfterEnd, makeCommand(false, 7))
+        reportEvent(.aliveAfter(milliseconds: 80))
+        reportEvent(.updatedAfterEnd, makeCommand(isStart: false, second: 7))
         #expect(
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: nil, firstLeaseMilliseconds: 0)
+                .checkLifetime(beganAtMilliseconds: restartAtMilliseconds, stateVersion: nil, firstLeaseMilliseconds: 0)
             )
             .verdict
                 == .retry
@@ -155,20 +174,24 @@ import Testing
         // A start that lacks the newest state is `superseded` when it is checked. The life is due at once, so the
         // keeper makes another start.
         func checkLifetime(_ second: Int64) -> StoreVerdict {
-            let state = Version(timestamp: Self.start / 1_000 + second, sequence: 0)
+            let state = Version(timestamp: startMilliseconds / 1_000 + second, sequence: 0)
             return
                 comparison.perform(
-                    .checkLifetime(beganAtMilliseconds: Self.start + 70, stateVersion: state, firstLeaseMilliseconds: 9)
+                    .checkLifetime(
+                        beganAtMilliseconds: restartAtMilliseconds,
+                        stateVersion: state,
+                        firstLeaseMilliseconds: 9
+                    )
                 )
                 .verdict
         }
         #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
         // The life waits for a restart at this start's time. So the kept commands stay. A start with another time
         // begins a life without them.
-        reportEvent(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), makeCommand(true, 8))
+        reportEvent(.beganAfter(milliseconds: 70), makeCommand(isStart: true, second: 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
         #expect(checkLifetime(7) == .retry)
-        reportEvent(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), makeCommand(true, 9))
+        reportEvent(.beganAfter(milliseconds: 90), makeCommand(isStart: true, second: 9))
         #expect(life()?.start?.record == [9] && life()?.shownUpdate == nil)
         reportEvent(.removed)
         #expect(life() == nil)
@@ -186,10 +209,10 @@ import Testing
     @Test func `A due life is claimed once in a lease, and forgotten long after its start`() throws {
         let comparison = try ScriptComparison()
         let (due, later) = (TestKey.activity("due"), TestKey.activity("later"))
-        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)), due)
+        comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 0, lifetimeMilliseconds: 1)), due)
         let nowMilliseconds = 9_000_000_000_000 as Int64
         comparison.perform(
-            .reportLifetimeEvent(.began(atMilliseconds: nowMilliseconds, lifetimeMilliseconds: Self.hour)),
+            .reportLifetimeEvent(.began(atMilliseconds: nowMilliseconds, lifetimeMilliseconds: hourMilliseconds)),
             later
         )
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
@@ -204,21 +227,21 @@ import Testing
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
         }
-        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(Self.start) 1"])
+        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(startMilliseconds) 1"])
         #expect(
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: Self.start, stateVersion: nil, firstLeaseMilliseconds: 0),
+                .checkLifetime(beganAtMilliseconds: startMilliseconds, stateVersion: nil, firstLeaseMilliseconds: 0),
                 due
             )
             .verdict
                 == .retry
         )
-        #expect(try claim(firstLeaseMilliseconds: 60_000) == ["\(due.text) b \(Self.start) 2"])
+        #expect(try claim(firstLeaseMilliseconds: 60_000) == ["\(due.text) b \(startMilliseconds) 2"])
         #expect(try claim(firstLeaseMilliseconds: 60_000) == [])
         comparison.perform(.reportLifetimeEvent(.removed), due)
-        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), due)
-        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(Self.start + 1) 1"])
-        #expect(try claim(firstLeaseMilliseconds: 0, ageMillisecondsMax: Self.hour) == [])
+        comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 1, lifetimeMilliseconds: 1)), due)
+        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(startMilliseconds + 1) 1"])
+        #expect(try claim(firstLeaseMilliseconds: 0, ageMillisecondsMax: hourMilliseconds) == [])
         let names = (0..<LifetimeKey.timetableCount)
             .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
@@ -246,7 +269,7 @@ import Testing
         let timetable = LifetimeKey.timetableKey(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.timetableNumber))
         let start = Self.makeCommandKeptForRestart(isStart: true)
         comparison.perform(
-            .reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start),
+            .reportLifetimeEvent(.beganAfter(milliseconds: 0, lifetimeMilliseconds: 1), keeping: start),
             key
         )
         func claim() throws -> SharedHashes.Claim {
@@ -257,7 +280,7 @@ import Testing
         let firstClaim = try claim()
         let secondClaim = try claim()
         #expect(try !shared.removeClaimedEntry(timetable, firstClaim))
-        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
+        comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 1, lifetimeMilliseconds: 1)), key)
         #expect(try !shared.removeClaimedEntry(timetable, secondClaim))
         let thirdClaim = try claim()
         #expect(try shared.removeClaimedEntry(timetable, thirdClaim))
@@ -267,7 +290,7 @@ import Testing
 
     @Test func `The rights of Redis users on the chart's page are enough for lifetimes`() throws {
         let comparison = try ScriptComparison()
-        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 0, lifetimeMilliseconds: 1)))
         let page = try Repository.text("Helm/causeway/README.md")
         let block = try #require(page.split(separator: "ACL SETUSER causeway").last).prefix { $0 != "`" }
         let rights = block.matches(of: #/\+[a-z|]+/#).map { Array($0.output.utf8) }
@@ -281,7 +304,11 @@ import Testing
     }
 
     private static func makeCommandKeptForRestart(isStart: Bool) -> CommandKeptForRestart<[UInt8]> {
-        CommandKeptForRestart(isStart: isStart, version: Version(timestamp: start / 1_000, sequence: 0), record: [1])
+        CommandKeptForRestart(
+            isStart: isStart,
+            version: Version(timestamp: startMilliseconds / 1_000, sequence: 0),
+            record: [1]
+        )
     }
 
     /// The command that ends the activity may be in the deferred topic for hours. Each time a worker reads this
@@ -303,24 +330,24 @@ import Testing
         func checkLifetime(firstLeaseMilliseconds: Int64) -> StoreVerdict {
             comparison.perform(
                 .checkLifetime(
-                    beganAtMilliseconds: Self.start,
+                    beganAtMilliseconds: startMilliseconds,
                     stateVersion: nil,
                     firstLeaseMilliseconds: firstLeaseMilliseconds
                 )
             )
             .verdict
         }
-        comparison.perform(.reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1)))
+        comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 0, lifetimeMilliseconds: 1)))
         #expect(try claimDueCount() == 1)
         #expect(checkLifetime(firstLeaseMilliseconds: 60_000) == .retry)
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
             #expect(checkLifetime(firstLeaseMilliseconds: 0) == .retry)
-            comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
+            comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: startMilliseconds)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
-        comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: Self.start)))
-        #expect(try claimDueCount() == 0, "the other end is lost, or was settled")
+        comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: startMilliseconds)))
+        #expect(try claimDueCount() == 0, "after three more claims, the life is claimed no more")
     }
 
     @Test func `An activity's key contains the app and the activity's id`() {
@@ -333,6 +360,18 @@ import Testing
         for foreign in ["", "{}", "{com=}", "{=a}", "com=a", "{com/device}"] {
             #expect(LifetimeKey.subject(ofActivityKey: Array(foreign.utf8)) == nil, "\(foreign)")
         }
+    }
+}
+
+extension LifetimeEvent {
+    /// A life begins this long after the time at which the tests begin.
+    fileprivate static func beganAfter(milliseconds: Int64, lifetimeMilliseconds: Int64 = hourMilliseconds) -> Self {
+        .began(atMilliseconds: startMilliseconds + milliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+    }
+
+    /// An activity is alive this long after the time at which the tests begin.
+    fileprivate static func aliveAfter(milliseconds: Int64) -> Self {
+        .alive(atMilliseconds: startMilliseconds + milliseconds, lifetimeMilliseconds: hourMilliseconds)
     }
 }
 

@@ -153,7 +153,7 @@ import Testing
         }
         comparison.perform(makeRegistration(at: 200, in: []))
         comparison.settle(makeConfirmation(200))
-        #expect(comparison.verdict(makeCommand(.update, 103)) == .send, "an audience's push may be shown")
+        #expect(comparison.verdict(makeCommand(.update, 103)) == .send, "the phone may show an audience's push instead")
         comparison.settle(makeSettlement(103))
         #expect(comparison.verdict(makeCommand(.update, 104)) == .unchanged)
     }

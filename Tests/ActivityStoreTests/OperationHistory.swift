@@ -13,7 +13,7 @@ struct OperationHistory {
         var index: Int
         var key: TestKey
         /// The server's time in UNIX microseconds.
-        var microseconds: Int64
+        var performedAtMicroseconds: Int64
         var operation: Operation
     }
 
@@ -41,7 +41,7 @@ struct OperationHistory {
     private var nowMilliseconds: Int64
     /// The latest time that the history may reach. The server's own clock, which expires keys, hardly advances, so no
     /// key may expire in the model either.
-    private var latestMilliseconds: Int64
+    private var nowMillisecondsMax: Int64
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]
 
@@ -54,7 +54,7 @@ struct OperationHistory {
         commandsPerEnd = random.pick([2, 2, 8, 20])
         remainingOperationCount = 3 + random.below(18)
         nowMilliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
-        latestMilliseconds = nowMilliseconds + 20 * 3_600_000
+        nowMillisecondsMax = nowMilliseconds + 20 * 3_600_000
         var paceRandom = paceSeed.map { SplitMix64(seed: $0) } ?? random
         paces = [Self.randomPace(&paceRandom), Self.randomPace(&paceRandom)]
         if paceSeed == nil { random = paceRandom }
@@ -71,7 +71,7 @@ struct OperationHistory {
         return Step(
             index: index,
             key: key(at: index),
-            microseconds: nowMilliseconds * 1_000 + Int64(below(4) == 0 ? below(12) : below(1_000)),
+            performedAtMicroseconds: nowMilliseconds * 1_000 + Int64(below(4) == 0 ? below(12) : below(1_000)),
             operation: isDevice ? randomDeviceOperation() : randomActivityOperation()
         )
     }
@@ -103,7 +103,7 @@ struct OperationHistory {
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.updatableMilliseconds]
         var step = pick(steps) + Int64(below(3)) - 1
         if below(12) == 0 { step = -pick(steps) / 4 }
-        nowMilliseconds = min(nowMilliseconds + step, latestMilliseconds)
+        nowMilliseconds = min(nowMilliseconds + step, nowMillisecondsMax)
     }
 
     /// Returns the time of a registration. There are so few different times that two registrations often have the same.

@@ -16,7 +16,7 @@ import Testing
         try ScriptComparison(key, nowMilliseconds: Self.startMilliseconds)
     }
 
-    /// The usual budget has three pushes and gains one every ten seconds. The budget for frequent updates has
+    /// The budget `budget` has three pushes and gains one every ten seconds. The budget for frequent updates has
     /// five pushes and gains one every second. Each budget keeps one push in reserve.
     private func makePace(spacing: Int64 = 0) -> Policy.Pace {
         Policy.Pace(
@@ -222,7 +222,7 @@ import Testing
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
         comparison.advanceClock(1_000)
         // In the new life no registration has said that the app allows frequent updates, so the activity has
-        // the usual budget.
+        // the budget without frequent updates.
         let newerToken = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
         #expect(comparison.perform(makeCommand(102, spacing: 1_000, high: true, token: newerToken)).budgetLeft == 2)
         // The same start comes again. It does not fill the budget again.
@@ -309,26 +309,27 @@ import Testing
             _ = model.perform(
                 phone.call(.register(attributesType: "Game", registration: token, shownVersion: nil), tag: 0)
             )
-            var draws: [(at: Int64, name: Int64, isKept: Bool)] = []
+            var draws: [(atMilliseconds: Int64, identifier: Int64, isKept: Bool)] = []
             for _ in 0..<2 + random.below(12) {
                 model.nowMilliseconds += [0, 0, 1, Int64(random.below(Int(intervalMilliseconds) * 3))][random.below(4)]
                 let keptDrawIndices = draws.indices.filter { draws[$0].isKept }
                 if !keptDrawIndices.isEmpty, random.below(2) == 0 {
                     let drawIndex = random.pick(keptDrawIndices)
                     draws[drawIndex].isKept = false
-                    let call = Operation.refundStart(startBudget: budget, drawIdentifier: draws[drawIndex].name)
+                    let call = Operation.refundStart(startBudget: budget, drawIdentifier: draws[drawIndex].identifier)
                     _ = model.perform(phone.call(call, tag: 0))
                 } else {
                     let call = Operation.takeStartToken(attributesType: "Game", startBudget: budget, registration: nil)
                     draws.append((model.nowMilliseconds, model.perform(phone.call(call, tag: 0)).drawIdentifier, true))
                 }
-                let fullAt = draws.filter(\.isKept).reduce(Int64(0)) { max($0, $1.at) + intervalMilliseconds }
+                let expectedFullAtMilliseconds = draws.filter(\.isKept)
+                    .reduce(Int64(0)) { fullAt, draw in max(fullAt, draw.atMilliseconds) + intervalMilliseconds }
                 let modelFullAtMilliseconds = max(
                     model.devices[phone.text]?.startBudgetFullAtMilliseconds ?? 0,
                     model.nowMilliseconds
                 )
-                guard modelFullAtMilliseconds >= fullAt else {
-                    Issue.record("full at \(modelFullAtMilliseconds), not \(fullAt): \(draws)")
+                guard modelFullAtMilliseconds >= expectedFullAtMilliseconds else {
+                    Issue.record("full at \(modelFullAtMilliseconds), not \(expectedFullAtMilliseconds): \(draws)")
                     return
                 }
             }

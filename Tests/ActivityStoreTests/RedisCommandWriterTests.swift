@@ -11,7 +11,7 @@ import Testing
     /// Returns the same command as hiredis writes it.
     private func formatWithHiredis(_ arguments: [[UInt8]]) -> [UInt8] {
         var target: UnsafeMutablePointer<CChar>?
-        let bytes = arguments.flatMap { $0.map { CChar(bitPattern: $0) } }
+        let bytes = arguments.flatMap { argument in argument.map { CChar(bitPattern: $0) } }
         let lengths = arguments.map(\.count)
         let length = bytes.withUnsafeBufferPointer { memory in
             var offset = 0

@@ -73,13 +73,21 @@ import Testing
         #expect(caller.runLoop { caller.store.outstandingCallCount == 0 })
     }
 
+    /// Performs the calls in the model. Returns the replies as events of the caller.
+    private mutating func modelReplies(to calls: [(key: TestKey, operation: Operation)]) -> [StoreCaller.Event] {
+        calls.enumerated()
+            .map { index, call in
+                let tag = UInt64(index)
+                return StoreCaller.Event.replied(tag, model.perform(call.key.call(call.operation, tag: tag)))
+            }
+    }
+
     @Test(arguments: [(1, 1), (64, 1), (65, 2), (129, 3)])
     mutating func `One command carries as many registrations as fit`(callCount: Int, commandCount: Int) throws {
         let registrations = (0..<callCount)
             .map { (key: TestKey.activity("\($0)"), operation: makeRegistration(in: [1, 2])) }
         perform(registrations)
-        let expected = registrations.enumerated()
-            .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
+        let expected = modelReplies(to: registrations)
         #expect(caller.events == expected)
         #expect(server.callCount(of: "evalsha") == commandCount)
         caller.store.close()
@@ -98,8 +106,7 @@ import Testing
             (key, makeRegistration("dd", at: 400, in: [], source: .reread)),
         ]
         perform(calls)
-        let expected = calls.enumerated()
-            .map { StoreCaller.Event.replied(UInt64($0), model.perform($1.key.call($1.operation, tag: UInt64($0)))) }
+        let expected = modelReplies(to: calls)
         #expect(caller.events == expected)
         #expect(server.callCount(of: "evalsha") == 1)
         caller.store.close()

@@ -301,7 +301,7 @@ import Testing
         /// Whether the lane may issue a call that needs replicas.
         var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: nowMilliseconds) }
         /// Tells the watch that a call was issued. Returns whether the reply is withheld until replicas acknowledge.
-        func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) == .afterWait }
+        func withholdsReply() -> Bool { watch.noteIssuedCall(nowMilliseconds: nowMilliseconds) == .afterWait }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func handleWaitReply(areEnough: Bool) -> ReplicaWatch.ReportedStatus? {
             watch.handleWaitReply(hasEnoughReplicas: areEnough, nowMilliseconds: nowMilliseconds)
@@ -312,9 +312,9 @@ import Testing
     @Test func `One WAIT is sent at a time, and another for what was written meanwhile`() {
         let watched = ClockedReplicaWatch()
         #expect(!watched.beginWaitIfNeeded())
-        #expect(watched.isWithheld() && watched.isWithheld())
+        #expect(watched.withholdsReply() && watched.withholdsReply())
         #expect(watched.beginWaitIfNeeded())
-        #expect(watched.isWithheld())
+        #expect(watched.withholdsReply())
         #expect(!watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: true) == nil)
         #expect(watched.beginWaitIfNeeded())
@@ -325,25 +325,25 @@ import Testing
     @Test func `While replicas are missing, WAIT is sent each second, then seldom, until they are found again`() {
         let watched = ClockedReplicaWatch()
         for second in 0..<10 {
-            #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded(), "\(second)")
-            #expect(second == 0 || !watched.acceptsCalls, "one WAIT at a time")
+            #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitIfNeeded(), "\(second)")
+            #expect(second == 0 || !watched.acceptsCalls, "only one WAIT is under way")
             #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false), "\(second)")
             watched.nowMilliseconds += ReplicaWatch.pauseWhileMissingMilliseconds - 1
             #expect(!watched.acceptsCalls)
             watched.nowMilliseconds += 1
         }
-        #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
+        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
         watched.nowMilliseconds += ReplicaWatch.pauseAfterGivingUpMilliseconds - 1
-        #expect(watched.acceptsCalls && !watched.isWithheld() && !watched.beginWaitIfNeeded())
+        #expect(watched.acceptsCalls && !watched.withholdsReply() && !watched.beginWaitIfNeeded())
         watched.nowMilliseconds += 1
-        #expect(!watched.isWithheld() && watched.beginWaitIfNeeded())
+        #expect(!watched.withholdsReply() && watched.beginWaitIfNeeded())
         // The watch has given up on the replicas. In this state a write during a WAIT needs no WAIT of its own.
-        #expect(!watched.isWithheld())
+        #expect(!watched.withholdsReply())
         #expect(watched.handleWaitReply(areEnough: true) == .acknowledging)
         #expect(!watched.beginWaitIfNeeded())
         // If the replica is missing again later, calls wait again.
-        #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
+        #expect(watched.withholdsReply() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
     }
 
@@ -351,23 +351,26 @@ import Testing
     /// for up to ten seconds before it gives up on missing replicas.
     @Test func `After a lost connection, missing replicas get the whole time again`() {
         let watched = ClockedReplicaWatch()
-        #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
+        #expect(watched.withholdsReply() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
         watched.handleLostConnection()
         watched.nowMilliseconds += ReplicaWatch.missingReplicasWaitMillisecondsMax
-        #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
+        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
         watched.nowMilliseconds += ReplicaWatch.missingReplicasWaitMillisecondsMax
-        #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
+        #expect(watched.withholdsReply() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: true))
         watched.handleLostConnection()
-        #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
-        #expect(watched.handleWaitReply(areEnough: true) == .acknowledging, "the operator learns that they are back")
+        #expect(watched.acceptsCalls && watched.withholdsReply() && watched.beginWaitIfNeeded())
+        #expect(
+            watched.handleWaitReply(areEnough: true) == .acknowledging,
+            "the operator learns that the replicas are back"
+        )
     }
 
     @Test func `After a lost connection, no WAIT is sent for earlier calls`() {
         let watched = ClockedReplicaWatch()
-        #expect(watched.isWithheld())
+        #expect(watched.withholdsReply())
         watched.handleLostConnection()
         #expect(!watched.beginWaitIfNeeded())
     }

@@ -13,7 +13,7 @@ final class ScriptComparison {
     let caller: StoreCaller
     var model: StoreModel
     let key: TestKey
-    private let isTimed: Bool
+    private let usesListedTimes: Bool
 
     /// - Parameter nowMilliseconds: the scripts' time, which ``advanceClock(_:)`` changes; nil: the scripts use the
     ///   server's clock.
@@ -22,9 +22,9 @@ final class ScriptComparison {
         caller = try StoreCaller(server.unixURL)
         model = StoreModel(nowMilliseconds: nowMilliseconds ?? caller.loop.wallMilliseconds)
         self.key = key
-        isTimed = nowMilliseconds != nil
+        usesListedTimes = nowMilliseconds != nil
         try #require(caller.runLoopUntilReady())
-        if isTimed { try server.loadScriptsWithListedTimes(try caller.connection()) }
+        if usesListedTimes { try server.loadScriptsWithListedTimes(try caller.connection()) }
     }
 
     /// Advances the time of the scripts and of the model; a negative number sets it back.
@@ -42,26 +42,29 @@ final class ScriptComparison {
             return OwnedReply(.stale)
         }
         var expected = model.perform(key.call(call, tag: 1))
-        if !isTimed {
+        if !usesListedTimes {
             (expected.waitMilliseconds, expected.drawIdentifier) = clockDependentTimes(reply, as: expected.verdict)
         }
         #expect(reply == expected)
         return reply
     }
 
-    /// Returns the two times that depend on the server's clock. The first is the reply's wait, or 0 if the verdict is
-    /// not `wait`. The second is the reply's draw, or 0 if the verdict is not `tokenFound`.
-    private func clockDependentTimes(_ reply: OwnedReply, as verdict: StoreVerdict) -> (Int64, Int64) {
+    /// Returns the two times of a reply that depend on the server's clock. The wait is 0 if the verdict is not `wait`,
+    /// and the draw is 0 if the verdict is not `tokenFound`.
+    private func clockDependentTimes(
+        _ reply: OwnedReply,
+        as verdict: StoreVerdict
+    ) -> (waitMilliseconds: Int64, drawIdentifier: Int64) {
         (verdict == .wait ? reply.waitMilliseconds : 0, verdict == .tokenFound ? reply.drawIdentifier : 0)
     }
 
     func verdict(_ call: Operation) -> StoreVerdict { perform(call).verdict }
 
     /// Performs a call whose verdict must be `settled`.
-    ///
-    /// - Returns: whether the token was retired.
-    @discardableResult
-    func settle(_ call: Operation, _ key: TestKey? = nil) -> Bool {
+    func settle(_ call: Operation, _ key: TestKey? = nil) { _ = settleRetiresToken(call, key) }
+
+    /// Performs a call whose verdict must be `settled`. Returns whether Redis has retired the token.
+    func settleRetiresToken(_ call: Operation, _ key: TestKey? = nil) -> Bool {
         let reply = perform(call, key)
         #expect(reply.verdict == .settled)
         return reply.hasRetiredToken
@@ -73,7 +76,7 @@ final class ScriptComparison {
 
     private func prepareNextCall() {
         caller.events = []
-        if isTimed { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
+        if usesListedTimes { server.command("RPUSH", "times", String(model.nowMilliseconds * 1_000 + 7)) }
     }
 }
 

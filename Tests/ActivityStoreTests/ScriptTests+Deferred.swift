@@ -10,10 +10,16 @@ extension ScriptTests {
         func deferred(_ timestamp: Int64, claim: UInt64, after former: UInt64) -> Operation {
             .admitStart(version: version(timestamp), claim: claim, previousClaim: former)
         }
-        #expect(comparison.verdict(deferred(100, claim: 2, after: 1)) == .send, "it was never admitted")
+        #expect(
+            comparison.verdict(deferred(100, claim: 2, after: 1)) == .send,
+            "the first record of the start was never admitted"
+        )
         #expect(comparison.verdict(deferred(100, claim: 3, after: 1)) == .unknown)
         #expect(comparison.perform(deferred(100, claim: 3, after: 2)).timestamp == 100)
-        #expect(comparison.perform(deferred(100, claim: 3, after: 2)).timestamp == 100, "the reply was lost")
+        #expect(
+            comparison.perform(deferred(100, claim: 3, after: 2)).timestamp == 100,
+            "the reply was lost, so the call is repeated"
+        )
         #expect(comparison.verdict(deferred(100, claim: 4, after: 2)) == .unknown)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(acceptedSettlement(100))

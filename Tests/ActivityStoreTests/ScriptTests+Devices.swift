@@ -124,9 +124,9 @@ extension ScriptTests {
         #expect(hold("a", 101) == .held)
         for number in 3..<StoreLimits.heldStartsMax { #expect(hold("other \(number)", 200) == .held) }
         #expect(hold("one too many", 99) == .full)
-        #expect(hold("c", 103) == .held, "in place of its older one")
+        #expect(hold("c", 103) == .held, "this start replaces the older start of c")
         #expect(releaseHeldStart() == "a at 101")
-        #expect(releaseHeldStart() == "a at 101", "until it is settled")
+        #expect(releaseHeldStart() == "a at 101", "each registration brings the start until it is settled")
         #expect(releaseHeldStart(after: Operation.heldStart(type, "a", version(101))) == "b at 102")
         #expect(releaseHeldStart(after: Operation.heldStart(type, "b", version(102))) == "c at 103")
         #expect(releaseHeldStart(after: Operation.heldStart(type, "gone", version(102))) == "b at 102")

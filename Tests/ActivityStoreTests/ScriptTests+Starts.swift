@@ -97,7 +97,7 @@ extension ScriptTests {
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         if isUnknownFirst { comparison.settle(unknownSettlement(100)) }
         // The verdict for the start's first record was lost, so this record is admitted again. The `unknown` of the
-        // second record must not stop it.
+        // second record must not stop the first one.
         #expect(comparison.perform(start(100)).timestamp == 100)
         comparison.settle(acceptedSettlement(100, digest: 7))
         if !isUnknownFirst { comparison.settle(unknownSettlement(100)) }

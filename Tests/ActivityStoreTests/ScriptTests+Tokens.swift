@@ -30,13 +30,16 @@ extension ScriptTests {
             comparison.perform(makeUpdate(101, bringing: token("aa", at: 2_000))).registration == token("aa", at: 1_000)
         )
         #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 3_000)) == .registered)
-        #expect(comparison.settle(makeRetirement("aa", 101, invalidAt: 1_500)), "it does not outlive its 410")
+        #expect(
+            comparison.settleRetiresToken(makeRetirement("aa", 101, invalidAt: 1_500)),
+            "the token does not outlive its 410"
+        )
     }
 
     @Test func `A dead token that comes again stays dead, and its next registration counts`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeUpdate(100, bringing: token("aa", at: 1_000))) == .send)
-        #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: 1_500)))
+        #expect(comparison.settleRetiresToken(makeRetirement("aa", 100, invalidAt: 1_500)))
         #expect(comparison.verdict(makeUpdate(101, bringing: token("aa", at: 2_000))) == .noToken)
         #expect(comparison.verdict(makeRegistration(carrying: "aa", at: 2_500)) == .stale)
         // A command brings another token, which is valid. After this, a command with the dead token does not replace
@@ -145,7 +148,7 @@ extension ScriptTests {
     @Test func `The same digits in another environment are another token`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeUpdate(100, bringing: token("aa", at: 1_000))) == .send)
-        #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: nil)))
+        #expect(comparison.settleRetiresToken(makeRetirement("aa", 100, invalidAt: nil)))
         let sandbox = OwnedToken(token: Array("aa".utf8), environment: .sandbox, registeredAtMilliseconds: 2_000)
         #expect(comparison.perform(makeUpdate(101, bringing: sandbox)).registration == sandbox)
     }
@@ -154,9 +157,9 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeRegistration("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.end, 100)) == .send)
-        #expect(!comparison.settle(makeRetirement("bb", 100, invalidAt: nil)), "not the one that counts")
+        #expect(!comparison.settleRetiresToken(makeRetirement("bb", 100, invalidAt: nil)), "another token counts")
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .retry)
-        #expect(comparison.settle(makeRetirement("aa", 100, invalidAt: 2_000)))
+        #expect(comparison.settleRetiresToken(makeRetirement("aa", 100, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .held)
         #expect(comparison.verdict(command(.update, 101)) == .ended)
         let registrationReply = comparison.perform(makeRegistration("bb", at: 3_000))
@@ -174,7 +177,7 @@ extension ScriptTests {
         #expect(comparison.verdict(makeRegistration("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 2)) == .send)
         comparison.settle(.throttle(version: version(101), pace: .spaced(0)))
-        #expect(comparison.settle(makeRetirement("aa", 101, invalidAt: 2_000)))
+        #expect(comparison.settleRetiresToken(makeRetirement("aa", 101, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
         #expect(comparison.verdict(makeUpdate(101, bringing: token("aa", at: 3_000))) == .held)
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
@@ -199,7 +202,7 @@ extension ScriptTests {
             invalidAtMilliseconds: 1_500
         )
         #expect(
-            comparison.settle(
+            comparison.settleRetiresToken(
                 .settlement(
                     attributesType: "T",
                     version: version(100),

@@ -26,12 +26,12 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(oldCommand(event, 100)) == .expired)
         #expect(comparison.verdict(makeRegistration("aa")) == .registered)
-        #expect(comparison.verdict(oldCommand(event, 101)) == .expired, "a token says nothing of what the phone shows")
+        #expect(comparison.verdict(oldCommand(event, 101)) == .expired, "a token does not say what the phone shows")
         #expect(comparison.verdict(oldCommand(event, 102, token: token("bb", at: 101))) == .expired)
         let sendReply = comparison.perform(command(.update, 99))
         #expect(
             sendReply.verdict == .send && sendReply.registration == token("bb", at: 101),
-            "the token that it brought counts"
+            "the token of the expired command counts"
         )
         comparison.settle(acceptedSettlement(99))
         #expect(comparison.verdict(oldCommand(event, 103)) == .send, "now Redis knows a version")

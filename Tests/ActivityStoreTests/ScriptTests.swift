@@ -209,7 +209,7 @@ import Testing
                 invalidAtMilliseconds: before
             )
             let call = Operation.settle(version: version(1), .notShown, digest: 0, retirement: retirement)
-            #expect(comparison.settle(call) == retires)
+            #expect(comparison.settleRetiresToken(call) == retires)
         }
         // The registration of the dead token is read again. It does not register the token; a later
         // registration does.
@@ -221,7 +221,11 @@ import Testing
             environment: .production,
             invalidAtMilliseconds: nil
         )
-        #expect(comparison.settle(.settle(version: version(1), .notShown, digest: 0, retirement: retirementAtAnyTime)))
+        #expect(
+            comparison.settleRetiresToken(
+                .settle(version: version(1), .notShown, digest: 0, retirement: retirementAtAnyTime)
+            )
+        )
     }
 
     @Test func `The later registration counts, in any order of arrival`() throws {

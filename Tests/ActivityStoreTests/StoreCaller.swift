@@ -17,9 +17,9 @@ final class StoreCaller: ActivityStoreHandler {
         case failed(UInt64, StoreScript, RedisError.Code)
 
         static func admitted(_ tag: UInt64, _ reply: OwnedReply) -> Event { .replied(tag, reply) }
-        static func settled(_ tag: UInt64, _ retiredToken: Bool) -> Event {
+        static func settled(_ tag: UInt64, hasRetiredToken: Bool) -> Event {
             var reply = OwnedReply(.settled)
-            reply.hasRetiredToken = retiredToken
+            reply.hasRetiredToken = hasRetiredToken
             return .replied(tag, reply)
         }
     }
@@ -30,7 +30,8 @@ final class StoreCaller: ActivityStoreHandler {
     var events: [Event] = []
     /// Runs after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
-    var lossReasons: [String] = []
+    /// The texts of the errors of lost connections and of failed calls.
+    var errorTexts: [String] = []
     /// For each reply of Redis, the number of calls to which it belongs.
     var callCountsPerReply: [Int] = []
     var roundTripMicrosecondsMax: Int64 = 0
@@ -79,7 +80,7 @@ final class StoreCaller: ActivityStoreHandler {
 
     func redisReady() { record(.ready) }
     func redisLost(_ reason: RedisError) {
-        lossReasons.append("\(reason)")
+        errorTexts.append("\(reason)")
         record(.lost(reason.code))
     }
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
@@ -89,7 +90,7 @@ final class StoreCaller: ActivityStoreHandler {
     func redisReportedReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }
     func redisWarned(_ warning: RedisWarning) { record(.warning(warning)) }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
-        lossReasons.append("\(error)")
+        errorTexts.append("\(error)")
         record(.failed(tag, script, error.code))
     }
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {

@@ -5,7 +5,7 @@ import Testing
 @Suite struct StoreScriptTests {
     @Test(arguments: StoreScript.allCases)
     func `Every named constant has its value`(script: StoreScript) {
-        #expect(!script.luaSource.contains("@"), "a name that no constant has")
+        #expect(!script.luaSource.contains("@"), "the script has a name that is no constant's")
     }
 
     @Test func `Every constant is used by a script, and has its own name`() {

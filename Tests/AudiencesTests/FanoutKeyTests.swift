@@ -11,7 +11,7 @@ import Testing
         suffix: String
     ) {
         var writer = JSONWriter()
-        FanoutKey(AudienceDigest(value: 0x0123_4567_89AB_CDEF), range: 12, environment).write(to: &writer)
+        FanoutKey(AudienceDigest(value: 0x0123_4567_89AB_CDEF), rangeIndex: 12, environment).write(to: &writer)
         #expect(String(decoding: writer.bytes, as: UTF8.self) == "0123456789abcdef/\(suffix)")
     }
 }

@@ -214,7 +214,7 @@ import Testing
             harness.advanceClock(milliseconds: 1_000)
         }
         // Twice the number of slots that may have a timer.
-        #expect(harness.core.timers.limit == 2 * (4 + 4 + 8 + 8 + 4))
+        #expect(harness.core.timers.timersMax == 2 * (4 + 4 + 8 + 8 + 4))
         #expect(harness.core.channels.count == 1)
         harness.advanceClock(milliseconds: ChannelPace.idleMillisecondsMax)
         #expect(harness.core.channels.count == 0, "the timer of the last push was kept")

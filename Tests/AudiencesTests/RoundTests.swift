@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// Rounds through a range, in which newer versions supersede older ones. (R28)
+/// Rounds (``RoundSlot``) through a range, in which newer versions supersede older ones. (R28)
 @Suite struct RoundTests {
     private let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }

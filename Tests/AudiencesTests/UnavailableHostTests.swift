@@ -8,7 +8,7 @@ import Testing
 @Suite struct UnavailableHostTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
-    private static let periodMilliseconds: Int64 = 5_000
+    private static let commandIntervalMilliseconds: Int64 = 5_000
 
     /// Returns a core with version 1 and four members. APNs gave the given response to the pushes of two
     /// members; the other two got no push.
@@ -28,7 +28,7 @@ import Testing
         var largestRecordCount = 0
         for number in numbers {
             harness.appendCommand(number)
-            harness.advanceClock(milliseconds: Self.periodMilliseconds)
+            harness.advanceClock(milliseconds: Self.commandIntervalMilliseconds)
             largestRecordCount = max(largestRecordCount, harness.core.recordCount)
         }
         #expect(largestRecordCount <= recordsMax)

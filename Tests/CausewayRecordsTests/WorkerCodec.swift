@@ -47,7 +47,7 @@ enum WorkerCodec {
     }
 
     static var outcomes: Set<String> {
-        Set(Outcome.allCases.map { "\($0.name)" } + RoundOutcome.allCases.map { "\($0.name)" })
+        Set(Outcome.allCases.map { "\($0.name)" } + FanoutOutcome.allCases.map { "\($0.name)" })
             .union(MemberOutcome.allCases.map { "\($0.name)" })
     }
 
@@ -201,7 +201,7 @@ enum WorkerCodec {
             storage: .newest,
             createdAtMilliseconds: 1_790_000_000_123
         )
-        if isEnded { (entry.state, entry.deleteAfterMilliseconds) = (.deleting, 1_790_003_600_000) }
+        if isEnded { (entry.state, entry.deletionDueMilliseconds) = (.deleting, 1_790_003_600_000) }
         return (entry.topicKey, Data(entry.topicValue))
     }
 }

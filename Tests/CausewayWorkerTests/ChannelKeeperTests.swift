@@ -21,10 +21,10 @@ import Testing
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let plannedEntry = try await worker.change(entry) {
-                ($0.deleteAfterMilliseconds, $0.isPublished) = (.max, nil)
+                ($0.deletionDueMilliseconds, $0.isPublished) = (.max, nil)
             }
             let activeEntry = try await otherWorker.create(Self.audience, Self.appEnvironment)
-            #expect(activeEntry.deleteAfterMilliseconds == nil)
+            #expect(activeEntry.deletionDueMilliseconds == nil)
             try await worker.publishAndWriteToAudienceHashIfUnchanged(plannedEntry)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == activeEntry)
             let publishedEntry = try fixture.publishedEntry(of: Self.audience)
@@ -161,7 +161,7 @@ import Testing
                 storedUntilWallMilliseconds: 0
             )
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect((presentEntry.deleteAfterMilliseconds != nil) == (command == .end))
+            #expect((presentEntry.deletionDueMilliseconds != nil) == (command == .end))
             // After a start, the keeper must not even write a plan and cancel it at once: if the worker died between
             // the two writes, the plan would stay.
             if command == .start { #expect(presentEntry == entry) }
@@ -176,7 +176,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.isPublished) = (1, nil) }
+            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.isPublished) = (1, nil) }
             try fixture.admit(command, to: Self.audience)
             try await worker.maintain(worker.managedEnvironment)
             let entries = try await worker.readEntries(Self.appEnvironment)
@@ -194,12 +194,12 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             try fixture.admit(command, to: Self.audience)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel)
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.deleteAfterMilliseconds == (command == .end ? .max : nil))
+            #expect(presentEntry.deletionDueMilliseconds == (command == .end ? .max : nil))
             // The entry has the plan from the beginning. If the keeper wrote the plan later, a worker that died before
             // this write would leave a channel without a plan.
             #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == presentEntry.topicValue)

@@ -66,15 +66,15 @@ import Testing
         }
     }
 
-    /// A deletion is due, and APNs does not carry it out. Its audience is the first in order, so the others must not
-    /// wait for it.
+    /// A deletion is due, and APNs does not carry it out. Its audience is the first in order, and the other audiences
+    /// must not wait for this deletion.
     @Test(arguments: [true, false])
     func `While APNs is away, entries are published`(isReconciliation: Bool) async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let dueEntry = try await worker.create("a-semifinal", Self.appEnvironment)
             try await makeUnpublishedEntries(worker)
-            try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
+            try await worker.change(dueEntry) { $0.deletionDueMilliseconds = 1 }
             let managedEnvironment = await worker.managedEnvironment
             let content = try await worker.readRegistry(Self.appEnvironment)
             try await fixture.makeManagementUnavailable()

@@ -19,7 +19,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             try await fixture.makeManagementUnavailable()
             await #expect(throws: ChannelFailure.self) {
                 try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
@@ -31,7 +31,7 @@ import Testing
                 of: Self.audience,
                 at: otherWorker.managedEnvironment
             )
-            #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds == .max)
+            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == .max)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == successor)
         }
     }
@@ -41,10 +41,10 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             let presentEntry = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(presentEntry == successor && presentEntry.deleteAfterMilliseconds == .max)
+            #expect(presentEntry == successor && presentEntry.deletionDueMilliseconds == .max)
         }
     }
 
@@ -64,12 +64,12 @@ import Testing
             try await otherWorker.planDeletionUnlessStarted(
                 of: Self.audience,
                 at: otherWorker.managedEnvironment,
-                afterMilliseconds: .max
+                dueMilliseconds: .max
             )
             let successor = try await replacement
             #expect(successor.channel != entry.channel)
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.channel == successor.channel && presentEntry.deleteAfterMilliseconds == .max)
+            #expect(presentEntry.channel == successor.channel && presentEntry.deletionDueMilliseconds == .max)
             #expect(try await fixture.channelsAtAPNs() == [successor.channel])
         }
     }
@@ -93,7 +93,7 @@ import Testing
             try fixture.admit(.end, to: Self.audience)
             _ = try await creation
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(presentEntry.deleteAfterMilliseconds != nil)
+            #expect(presentEntry.deletionDueMilliseconds != nil)
         }
     }
 
@@ -107,15 +107,15 @@ import Testing
             let managedEnvironment = await worker.managedEnvironment
             if hasChannel {
                 let entry = try await worker.create(Self.audience, Self.appEnvironment)
-                try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+                try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             }
             try fixture.admit(.end, to: Self.audience)
             let entry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
-            #expect(entry.deleteAfterMilliseconds != nil)
+            #expect(entry.deletionDueMilliseconds != nil)
             // A start needs the channel.
             try fixture.admit(.start, to: Self.audience)
             let activeEntry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
-            #expect(activeEntry.channel == entry.channel && activeEntry.deleteAfterMilliseconds == nil)
+            #expect(activeEntry.channel == entry.channel && activeEntry.deletionDueMilliseconds == nil)
         }
     }
 
@@ -128,7 +128,7 @@ import Testing
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             try fixture.admit(.end, to: Self.audience)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds != nil)
+            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds != nil)
         }
     }
 
@@ -141,9 +141,9 @@ import Testing
             let endedAt = Date()
             try await eventuallyInTask("the next millisecond") { Date().timeIntervalSince(endedAt) > 0.001 }
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            #expect(entry.deleteAfterMilliseconds == nil)
+            #expect(entry.deletionDueMilliseconds == nil)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
-            #expect(successor.channel != entry.channel && successor.deleteAfterMilliseconds == nil)
+            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == nil)
         }
     }
 
@@ -161,7 +161,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let managedEnvironment = await worker.managedEnvironment
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (1, .deleting) }
+            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.state) = (1, .deleting) }
             try fixture.admit(.start, to: Self.audience)
             if isRequested {
                 _ = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)
@@ -186,7 +186,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deleteAfterMilliseconds, $0.state) = (hasPlan ? 1 : nil, .deleting) }
+            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.state) = (hasPlan ? 1 : nil, .deleting) }
             try await worker.removeChannelFromAudienceHash(of: entry)
             try fixture.admit(.start, to: Self.audience)
             try await worker.maintain(worker.managedEnvironment)
@@ -199,7 +199,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { $0.deleteAfterMilliseconds = .max }
+            try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
             try fixture.admit(.start, to: Self.audience)
             _ = try await worker.delete(Self.audience, Self.appEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [])
@@ -215,14 +215,14 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let plannedEntry = try await worker.change(entry) {
-                ($0.deleteAfterMilliseconds, $0.isPublished) = (1, nil)
+                ($0.deletionDueMilliseconds, $0.isPublished) = (1, nil)
             }
             try fixture.topic.publish(plannedEntry)
             fixture.server.command("FLUSHALL")
             try await worker.maintain(worker.managedEnvironment)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
             let restoredEntry = try await fixture.entry(of: Self.audience, by: worker)
-            #expect(restoredEntry.deleteAfterMilliseconds.map { $0 > 1 } == true)
+            #expect(restoredEntry.deletionDueMilliseconds.map { $0 > 1 } == true)
             try fixture.admit(.start, to: Self.audience)
             let managedEnvironment = await worker.managedEnvironment
             let activeEntry = try await worker.ensureChannel(of: Self.audience, at: managedEnvironment)

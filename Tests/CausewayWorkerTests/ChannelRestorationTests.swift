@@ -94,7 +94,7 @@ import Testing
         let keeper = try #require(fixture.keeper)
         try await Self.restore(by: keeper, attemptsMax: 1)
         var readEntry = Self.makeEntry("final")
-        if change == .cancelDeletion { readEntry.deleteAfterMilliseconds = .max }
+        if change == .cancelDeletion { readEntry.deletionDueMilliseconds = .max }
         let newerEntry = Self.makeEntry("final", channel: "bmV3ZXItY2hhbm5lbA==")
         try await Self.add(newerEntry, by: keeper)
         try? await Self.carryOut(change, of: readEntry, by: keeper)
@@ -111,7 +111,7 @@ import Testing
     {
         switch change {
         case .cancelDeletion: _ = try keeper.cancelDeletion(of: entry)
-        case .planDeletion: _ = try keeper.planDeletion(of: entry, afterMilliseconds: 1)
+        case .planDeletion: _ = try keeper.planDeletion(of: entry, dueMilliseconds: 1)
         case .delete: _ = try await keeper.delete(entry, at: keeper.managedEnvironments[0])
         }
     }

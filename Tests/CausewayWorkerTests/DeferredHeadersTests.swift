@@ -11,11 +11,11 @@ import Testing
         offset: 1 << 40,
         count: 3,
         recordTimestampMilliseconds: 1_790_000_000_001,
-        receivedAtMilliseconds: 1_790_000_000_002,
+        receivedAtWallMilliseconds: 1_790_000_000_002,
         attemptCount: 4,
         earlierResultCount: 1,
         supersededCount: 12,
-        registeredAtMilliseconds: 1_790_000_000_003,
+        registeredAtWallMilliseconds: 1_790_000_000_003,
         claim: .max,
         isHeldStart: true,
         isReread: true,
@@ -37,10 +37,10 @@ import Testing
     @Test(arguments: [1_790_000_000_000_000_000, .max, .min])
     func `A record with any time is read again`(milliseconds: Int64) throws {
         var deferral = Self.deferral
-        (deferral.recordTimestampMilliseconds, deferral.registeredAtMilliseconds) = (milliseconds, milliseconds)
+        (deferral.recordTimestampMilliseconds, deferral.registeredAtWallMilliseconds) = (milliseconds, milliseconds)
         let readDeferral = try #require(DeferredHeaders.parseDeferral(DeferredHeaders.stateText(of: deferral)))
         #expect(
-            readDeferral.receivedAtMilliseconds == deferral.receivedAtMilliseconds
+            readDeferral.receivedAtWallMilliseconds == deferral.receivedAtWallMilliseconds
                 && readDeferral.claim == deferral.claim
         )
         #expect((readDeferral.recordTimestampMilliseconds < 0) == (milliseconds < 0))

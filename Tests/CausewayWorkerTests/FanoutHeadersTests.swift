@@ -55,7 +55,7 @@ import Testing
         instruction.channel = channel
         instruction.grant.broadcastCount = 2
         let state = FanoutHeaders.stateText(of: instruction)
-        let text = FanoutHeaders.text(of: channel, count: 2)
+        let text = FanoutHeaders.text(of: channel, broadcastCount: 2)
         #expect(FanoutHeaders.parseInstruction(state, channel: text) == instruction)
         // A record of a broadcast must have the header that names the channel. Without the header, it is not
         // read as a record of a range.

@@ -24,7 +24,7 @@ import Testing
                     rewindRequestCount: $0.rewindRequestCount,
                     topic: Intake.fanoutTopicIndex,
                     partition: Self.partition.partition,
-                    bytes: 100
+                    recordBytes: 100
                 )
             }
     }
@@ -39,9 +39,9 @@ import Testing
         )
     }
 
-    /// The lane requests a rewind, and later a second one. It must drop the records from before its second request, also
-    /// those that its first request has brought.
-    @Test func `Records from before the rewind are dropped`() throws {
+    /// The lane requests a rewind, and later a second one. It must discard all records that were dealt before its
+    /// second request, also those that its first request has brought.
+    @Test func `Records from before the rewind are discarded`() throws {
         var tests = self
         let firstEntry = try #require(tests.dealRecord())
         #expect(firstEntry.topic == Intake.fanoutTopicIndex && firstEntry.partition == 3)

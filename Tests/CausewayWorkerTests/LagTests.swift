@@ -29,24 +29,24 @@ import Testing
     }
 
     @Test func `The lag is the number of records that the lane has not read`() {
-        #expect(untakenRecordCount(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
-        #expect(untakenRecordCount(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
+        #expect(untakenRecordCount(at: 0) { ($0.logEndOffset, $0.nextOffset) = (500, 120) } == (380, false))
+        #expect(untakenRecordCount(at: 0) { ($0.logEndOffset, $0.nextOffset) = (500, 500) } == (0, false))
         // The Kafka thread reports the log's end only from time to time, so the lane may have read past it.
-        #expect(untakenRecordCount(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
+        #expect(untakenRecordCount(at: 0) { ($0.logEndOffset, $0.nextOffset) = (500, 900) } == (0, false))
     }
 
     @Test func `An unknown partition counts as far behind for a while`() {
         #expect(untakenRecordCount(at: 1_999) { _ in } == (Self.assumedRecordCount, true))
         #expect(untakenRecordCount(at: 2_000) { _ in } == (0, false))
         #expect(
-            untakenRecordCount(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecordCount, true),
+            untakenRecordCount(at: 1_999) { $0.logEndOffset = 500 } == (Self.assumedRecordCount, true),
             "the lane has got none of its records yet"
         )
         #expect(
-            untakenRecordCount(at: 2_000) { $0.highWatermark = 500 } == (0, false),
+            untakenRecordCount(at: 2_000) { $0.logEndOffset = 500 } == (0, false),
             "no record has come in time, so the log counts as read to its end"
         )
-        #expect(untakenRecordCount(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
+        #expect(untakenRecordCount(at: 0) { $0.logEndOffset = 0 } == (0, false), "nothing was ever written to it")
     }
 }
 
@@ -60,8 +60,8 @@ import Testing
         var table = AssignmentTable()
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.countUndealtRecords(of: 0) == 0, "nothing is known")
-        for (number, highWatermark) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let reportedEntry = table.updateReportedEnd(highWatermark: highWatermark, of: partition(number))
+        for (number, logEndOffset) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
+            let reportedEntry = table.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
         #expect(table.countUndealtRecords(of: 0) == 0, "nothing was dealt: the positions are not known")
@@ -81,17 +81,17 @@ import Testing
         _ = table.insert(partition(0), lane: 0)
         table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
-        #expect(table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 20)
+        #expect(table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 20)
         #expect(table.countUndealtRecords(of: 0) == 10)
-        table.noteLogEnd(of: partition(0), offset: 11)
+        table.noteReachedLogEnd(of: partition(0), offset: 11)
         #expect(
-            table.updateReportedEnd(highWatermark: 20, of: partition(0))?.reportedEndOffset == 10,
+            table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 10,
             "its lane gets the offset that was reached"
         )
         #expect(table.countUndealtRecords(of: 0) == 0 && table.findPartitionsWithUndealtRecords(of: 0).isEmpty)
-        #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0)) == nil, "its lane knows this already")
+        #expect(table.updateReportedLogEnd(logEndOffset: 30, of: partition(0)) == nil, "its lane knows this already")
         table.noteDealtRecord(0, 0, offset: 11)
-        #expect(table.updateReportedEnd(highWatermark: 30, of: partition(0))?.reportedEndOffset == 30)
+        #expect(table.updateReportedLogEnd(logEndOffset: 30, of: partition(0))?.reportedLogEndOffset == 30)
         #expect(table.countUndealtRecords(of: 0) == 18)
     }
 
@@ -100,28 +100,28 @@ import Testing
         for number in Int32(0)..<4 {
             _ = table.insert(partition(number), lane: 0)
             table.noteDealtRecord(0, number, offset: 0)
-            _ = table.updateReportedEnd(highWatermark: .max, of: partition(number))
+            _ = table.updateReportedLogEnd(logEndOffset: .max, of: partition(number))
         }
         #expect(table.countUndealtRecords(of: 0) == .max)
-        for number in Int32(0)..<4 { _ = table.updateReportedEnd(highWatermark: .min, of: partition(number)) }
+        for number in Int32(0)..<4 { _ = table.updateReportedLogEnd(logEndOffset: .min, of: partition(number)) }
         #expect(table.countUndealtRecords(of: 0) == 0)
-        for offset in [Int64.min, -1, .max] { table.noteLogEnd(of: partition(0), offset: offset) }
-        #expect(table[partition(0)]?.reachedEndOffset == -1)
+        for offset in [Int64.min, -1, .max] { table.noteReachedLogEnd(of: partition(0), offset: offset) }
+        #expect(table[partition(0)]?.reachedLogEndOffset == -1)
         table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
         #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))
     }
 
-    @Test func `Each new high watermark is reported to the lane once`() {
+    @Test func `Each new end of the log is reported to the lane once`() {
         var table = AssignmentTable()
         var reports: [Bool] = []
-        func updateReportedEnd(_ highWatermark: Int64) {
-            reports.append(table.updateReportedEnd(highWatermark: highWatermark, of: partition(0)) != nil)
+        func updateReportedLogEnd(_ logEndOffset: Int64) {
+            reports.append(table.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition(0)) != nil)
         }
-        updateReportedEnd(1)
+        updateReportedLogEnd(1)
         _ = table.insert(partition(0), lane: 0)
-        for highWatermark in [1, 1, 2] as [Int64] { updateReportedEnd(highWatermark) }
+        for logEndOffset in [1, 1, 2] as [Int64] { updateReportedLogEnd(logEndOffset) }
         _ = table.insert(partition(0), lane: 0)
-        updateReportedEnd(2)
+        updateReportedLogEnd(2)
         #expect(
             reports == [false, true, false, true, true],
             "no lane has the partition; a new number; the same one; a new number; a new assignment has got no number"
@@ -135,8 +135,8 @@ import Testing
         PartitionLag.countRecords(
             firstUnsettledOffset: unsettled,
             startPosition: start,
-            lowWatermark: low,
-            highWatermark: high
+            logStartOffset: low,
+            logEndOffset: high
         )
     }
 
@@ -156,13 +156,13 @@ import Testing
 
     @Test func `After reading to the end of the log, only unsettled records count as lag`() {
         func lagAtLogEnd(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
-            let logEnd = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
+            let reachedLogEnd = PartitionLag.ReachedLogEnd(nextOffset: next, offset: 101)
             return PartitionLag.countRecords(
                 firstUnsettledOffset: unsettled,
                 startPosition: .offset(90),
-                lowWatermark: 0,
-                highWatermark: 500,
-                logEnd: logEnd
+                logStartOffset: 0,
+                logEndOffset: 500,
+                reachedLogEnd: reachedLogEnd
             )
         }
         #expect(lagAtLogEnd(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")

@@ -173,7 +173,7 @@ import Testing
         try broker.createTopic("causeway.commands", partitionCount: 1)
         let fixture = try KeeperFixture(bootstrapServers: broker.bootstrapServers)
         let key = Self.activityKey("a")
-        let formatWaitMillisecondsMax = LifetimeCommand.unknownFormatMillisecondsMax
+        let formatWaitMillisecondsMax = LifetimeCommand.unknownFormatWaitMillisecondsMax
         func putLife(agedMilliseconds: Int64) {
             let life = "r \(beganAtMilliseconds - agedMilliseconds) 0"
             fixture.putLife(key, life, start: Array(start.utf8), update: update.map { Array($0.utf8) })
@@ -307,16 +307,15 @@ import Testing
     }
 }
 
-/// The keeper reads the timetable in batches of names, called pages. The tests show which due activities of a page it
-/// claims. (R35)
+/// The keeper reads the timetable in batches of names. The tests show which due activities of a batch it claims. (R35)
 @Suite struct DueActivitySelectionTests {
     private static let nowMilliseconds: Int64 = 1_790_000_000_000
 
-    /// - Parameter page: the names in the timetable. `{own=1}` is activity 1 of the app `own`, which the worker has.
-    private static func dueActivities(_ page: [String], from rank: Int, dueForMilliseconds: Int64 = 1)
+    /// - Parameter batch: the names in the timetable. `{own=1}` is activity 1 of the app `own`, which the worker has.
+    private static func dueActivities(_ batch: [String], from rank: Int, dueForMilliseconds: Int64 = 1)
         -> DueActivitySelection
     {
-        let entries = page.map {
+        let entries = batch.map {
             SharedHashes.DueEntries.Entry(Array($0.utf8), dueMilliseconds: nowMilliseconds &- dueForMilliseconds)
         }
         return DueActivitySelection(
@@ -333,18 +332,18 @@ import Testing
         due.namesToClaim.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    @Test func `The next page begins behind the activities of other apps`() {
+    @Test func `The next batch begins behind the activities of other apps`() {
         let full = Self.dueActivities(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
         #expect(Self.texts(full) == ["{own=1}"])
-        // A claimed activity moves to a later rank. So the next page begins behind the three activities of
+        // A claimed activity moves to a later rank. So the next batch begins behind the three activities of
         // other apps, which keep their ranks.
         #expect(full.nextRank == 11)
         #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
-        #expect(Self.dueActivities(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")
+        #expect(Self.dueActivities(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last batch")
         #expect(Self.dueActivities([], from: 8).nextRank == 0)
     }
 
-    @Test func `What one poll does not claim is in the next page`() {
+    @Test func `What one poll does not claim is in the next batch`() {
         let selection = Self.dueActivities(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
         #expect(Self.texts(selection) == ["{own=1}", "{own=2}"])
         #expect(selection.nextRank == 1)

@@ -27,7 +27,7 @@ import Testing
         isFirstCheck: Bool = false
     ) -> MarkStep {
         let marks = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
-        return MarkStep.decide(status, primaries: marks, isFirstCheck: isFirstCheck)
+        return MarkStep.next(for: status, primaries: marks, isFirstCheck: isFirstCheck)
     }
 
     @Test func `Nothing is done for an unchanged primary`() {

@@ -209,9 +209,9 @@ struct ReconciliationTests {
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
         var dueEntry = Self.entry("x", "a")
-        dueEntry.deleteAfterMilliseconds = Self.nowMilliseconds
+        dueEntry.deletionDueMilliseconds = Self.nowMilliseconds
         var laterEntry = Self.entry("y", "b")
-        laterEntry.deleteAfterMilliseconds = Self.nowMilliseconds + 1
+        laterEntry.deletionDueMilliseconds = Self.nowMilliseconds + 1
         var deletingEntry = Self.entry("z", "c")
         deletingEntry.state = .deleting
         let reconciliation = makeReconciliation(listed: ["a", "b"], entries: [dueEntry, laterEntry, deletingEntry])
@@ -226,7 +226,7 @@ struct ReconciliationTests {
 
     @Test func `Entries are read as they were written`() throws {
         var entry = Self.entry("match/42", "a+b/c==")
-        entry.deleteAfterMilliseconds = 17
+        entry.deletionDueMilliseconds = 17
         #expect(ChannelEntry(json: entry.json) == entry)
         let text = String(decoding: entry.topicValue, as: UTF8.self)
         #expect(

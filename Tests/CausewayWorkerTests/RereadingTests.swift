@@ -42,7 +42,7 @@ import Testing
         let isCommittable96 = reportSettled(&table, number, 96)
         #expect(!isCommittable96)
         #expect(table[topicPartition]?.rereading?.isComplete == false)
-        table.noteLogEnd(of: topicPartition, offset: 100)
+        table.noteReachedLogEnd(of: topicPartition, offset: 100)
         let isCommittableAtLogEnd = reportSettled(&table, number, 96)
         #expect(!isCommittableAtLogEnd)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
@@ -73,7 +73,7 @@ import Testing
 
     @Test func `A rereading of a log without remaining records is complete at once`() {
         var (table, _) = makeTable(end: 100)
-        table.noteLogEnd(of: topicPartition, offset: 100)
+        table.noteReachedLogEnd(of: topicPartition, offset: 100)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
         let (tableOfEmptyLog, _) = self.makeTable(end: 0)
         #expect(

@@ -76,7 +76,7 @@ import Testing
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
             let dueEntry = try await worker.create("semifinal", Self.appEnvironment)
-            try await worker.change(dueEntry) { $0.deleteAfterMilliseconds = 1 }
+            try await worker.change(dueEntry) { $0.deletionDueMilliseconds = 1 }
             let intent = ChannelCreationIntent(identifier: "1", audience: "x", createdAtMilliseconds: 1, worker: "")
             let intentText = String(decoding: intent.json, as: UTF8.self)
             fixture.server.command("HSET", ChannelKeeperFixture.registryKey, "i:1", intentText)

@@ -44,7 +44,7 @@ final class AudienceWriter: AudienceStoreHandler {
                 unissuedCalls.removeLast()
             }
             loop.runIteration(waitMilliseconds: 20)
-            try #require(loop.nowMilliseconds < end, "the store replies")
+            try #require(loop.nowMilliseconds < end, "the store did not reply in time")
         }
         defer { replies = [:] }
         return tags.compactMap { replies[$0] }

@@ -11,7 +11,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     let directory: TemporaryDirectory
     let broker: EmbeddedBroker
     let redis: RedisCommandLine
-    private let control: String
+    private let controlURL: String
     private let programs: [RunningProgram]
 
     init() throws {
@@ -32,8 +32,8 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         )
         programs = [server, simulator]
         let readiness = try simulator.readReadiness()
-        control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
-        let (pushes, management) = (
+        controlURL = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
+        let (apnsPort, managementPort) = (
             try #require(readiness["apnsPort"] as? Int), try #require(readiness["managementPort"] as? Int)
         )
         try directory.write(
@@ -42,7 +42,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
             redis: {url: "redis://127.0.0.1:\(port)"}
             apns:
               production:
-                {host: localhost, port: \(pushes), managementHost: localhost, managementPort: \(management)}
+                {host: localhost, port: \(apnsPort), managementHost: localhost, managementPort: \(managementPort)}
               caFile: \(directory.path("apns/ca.pem"))
               connectTimeoutMilliseconds: 500
               requestTimeoutMilliseconds: 1500
@@ -119,7 +119,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
 
     /// Returns the channels that APNs has, oldest first.
     func listedChannels() throws -> [Channel] {
-        let text = try curl("\(control)/channels?app=\(Self.app)")
+        let text = try curl("\(controlURL)/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
         return try #require(object["channels"] as? [Object])
             .filter { $0["deletedAt"] == nil }
@@ -132,25 +132,25 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
 
     /// Creates a channel as another program would.
     func createForeignChannel() throws -> String {
-        let text = try curl("--data", #"{"app":"\#(Self.app)","storage":"none"}"#, "\(control)/channels")
+        let text = try curl("--data", #"{"app":"\#(Self.app)","storage":"none"}"#, "\(controlURL)/channels")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
         return try #require(object["channel"] as? String)
     }
 
     /// Deletes a channel as another program would.
     func deleteChannelAsOtherProgram(_ channel: String) throws {
-        _ = try curl("--data", #"{"app":"\#(Self.app)","channel":"\#(channel)"}"#, "\(control)/channels/delete")
+        _ = try curl("--data", #"{"app":"\#(Self.app)","channel":"\#(channel)"}"#, "\(controlURL)/channels/delete")
     }
 
     func setBroadcastCapability(_ isEnabled: Bool) throws {
-        _ = try curl("--data", #"{"app":"\#(Self.app)","enabled":\#(isEnabled)}"#, "\(control)/broadcasts")
+        _ = try curl("--data", #"{"app":"\#(Self.app)","enabled":\#(isEnabled)}"#, "\(controlURL)/broadcasts")
     }
 
     /// Lets channel management carry out each request at once, but respond only after the given time.
     func delayResponses(milliseconds: Int) throws {
         let faults = #"{"lateShare":1,"lateMilliseconds":\#(milliseconds)}"#
-        _ = try curl("-X", "PUT", "--data", faults, "\(control)/management/faults")
+        _ = try curl("-X", "PUT", "--data", faults, "\(controlURL)/management/faults")
     }
 
-    func stopDelayingResponses() throws { _ = try curl("-X", "DELETE", "\(control)/management/faults") }
+    func stopDelayingResponses() throws { _ = try curl("-X", "DELETE", "\(controlURL)/management/faults") }
 }

@@ -122,17 +122,20 @@ struct HelpTests {
 
     /// Each command that has subcommands, with the names of the subcommands that the help shows. The programs
     /// themselves are such commands, with an empty path.
-    private static let commandsWithSubcommands: [(ProgramRun.Program, [String], [String])] = {
+    private static let commandsWithSubcommands: [(program: ProgramRun.Program, path: [String], names: [String])] = {
         func findCommandsWithSubcommands(_ command: any ParsableCommand.Type, _ path: [String]) -> [(
-            [String], [String]
+            path: [String], names: [String]
         )] {
             let commands = command.configuration.subcommands
             guard !commands.isEmpty else { return [] }
             let names = commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
-            return [(path, names)] + commands.flatMap { findCommandsWithSubcommands($0, path + [$0._commandName]) }
+            return [(path: path, names: names)]
+                + commands.flatMap { findCommandsWithSubcommands($0, path + [$0._commandName]) }
         }
-        return findCommandsWithSubcommands(Causeway.self, []).map { (.causeway, $0, $1) }
-            + findCommandsWithSubcommands(CausewayLab.self, []).map { (.lab, $0, $1) }
+        let commandsOfCauseway = findCommandsWithSubcommands(Causeway.self, [])
+        let commandsOfLab = findCommandsWithSubcommands(CausewayLab.self, [])
+        return commandsOfCauseway.map { (program: ProgramRun.Program.causeway, path: $0.path, names: $0.names) }
+            + commandsOfLab.map { (program: ProgramRun.Program.lab, path: $0.path, names: $0.names) }
     }()
 
     @Test(arguments: commandsWithSubcommands)

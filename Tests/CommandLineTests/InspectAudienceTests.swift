@@ -41,7 +41,7 @@ private final class AudienceScene {
         )
         writer = try AudienceWriter(port: port, app: Self.app, audience: Self.audience)
         try joinMembers()
-        try admit(Self.olderVersion, rangeCount: 4)
+        try admitAndSettle(Self.olderVersion, rangeCount: 4)
         try finishRanges(of: Self.olderVersion)
         try beginRound()
     }
@@ -72,7 +72,7 @@ private final class AudienceScene {
         _ = try writer.perform(changedEntries.map { .append($0) })
     }
 
-    func admit(_ version: Version, rangeCount: UInt16) throws {
+    func admitAndSettle(_ version: Version, rangeCount: UInt16) throws {
         let bucket = Policy.Bucket(pushes: 10, refillPerHour: 1, reservedForAlerts: 0)
         let admission = AudienceAdmission<[UInt8]>(
             version: version,
@@ -124,7 +124,7 @@ private final class AudienceScene {
     /// earlier time, when a quarter of its members had been reached. Range 1 has reached a quarter of its members.
     /// Ranges 2 and 3 have not begun.
     private func beginRound() throws {
-        try admit(Self.newerVersion, rangeCount: 4)
+        try admitAndSettle(Self.newerVersion, rangeCount: 4)
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)
         let times = ResponseTimes(
             firstResponseAtMilliseconds: nowMilliseconds - 2_000,
@@ -226,9 +226,9 @@ struct InspectAudienceTests {
         #expect(
             try scene.inspect("--audience", AudienceScene.audience).outputLines.allSatisfy { !$0.hasPrefix("channel") }
         )
-        let created = Int64(Date().timeIntervalSince1970 * 1_000) - 7_200_000
-        try scene.writeChannel("c2FuZGJveA==", "sandbox", .newest, at: created)
-        try scene.writeChannel("cHJvZHVjdGlvbg==", "production", .none, at: created)
+        let createdAtMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 7_200_000
+        try scene.writeChannel("c2FuZGJveA==", "sandbox", .newest, at: createdAtMilliseconds)
+        try scene.writeChannel("cHJvZHVjdGlvbg==", "production", .none, at: createdAtMilliseconds)
         let lines = try scene.inspect("--audience", AudienceScene.audience).outputLines
             .filter { $0.hasPrefix("channel ") }
         try #require(lines.count == 2, "\(lines)")
@@ -244,7 +244,7 @@ struct InspectAudienceTests {
         #expect(channels.map { $0["channel"] as? String } == ["cHJvZHVjdGlvbg==", "c2FuZGJveA=="])
         #expect(channels.map { $0["environment"] as? String } == ["production", "sandbox"])
         #expect(channels.map { $0["storage"] as? String } == ["none", "newest"])
-        #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
+        #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == createdAtMilliseconds })
     }
 
     /// A broadcast may wait for hours, for example for a new channel. Until it ends, the command has no total result.
@@ -252,7 +252,7 @@ struct InspectAudienceTests {
         let scene = try AudienceScene()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)
         try scene.writeChannel("cHJvZHVjdGlvbg==", "production", .none, at: 1_790_000_000_000)
-        try scene.admit(version, rangeCount: 4)
+        try scene.admitAndSettle(version, rangeCount: 4)
         try scene.finishRanges(of: version)
         let linesDuringBroadcast = try scene.inspect("--audience", AudienceScene.audience).outputLines
         #expect(

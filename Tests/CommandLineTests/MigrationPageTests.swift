@@ -62,7 +62,7 @@ struct MigrationPageTests {
         #expect(try row("updates a minute, activities a day") == cells(demand) { "\($0[0]), \($0[1])" })
         // The page's prices a month: 25 USD for a processor, 3 USD for a GiB of memory.
         let podCosts = try cells(pods) { texts in
-            let numbers = texts.map { Double($0.filter { $0.isNumber || $0 == "." }) ?? 0 }
+            let numbers = texts.map { text in Double(text.filter { $0.isNumber || $0 == "." }) ?? 0 }
             return String(Int((numbers[0] * (numbers[1] * 25 + numbers[3] / 1_024 * 3)).rounded()))
         }
         #expect(try row("pods, USD a month") == podCosts)
@@ -71,7 +71,8 @@ struct MigrationPageTests {
     @Test func `The page's total costs are the sums of its rows`() throws {
         let parts = try ["pods, USD a month", "Redis |", "Kafka |", "sent to APNs"].map(numbers)
         #expect(
-            try numbers("**together, USD a month**") == (0..<3).map { column in parts.reduce(0) { $0 + $1[column] } }
+            try numbers("**together, USD a month**")
+                == (0..<3).map { column in parts.reduce(0) { sum, costs in sum + costs[column] } }
         )
     }
 }

@@ -117,11 +117,7 @@ extension ReplayScene {
 
 @Suite("causeway replay and audiences", .serialized, .ownThread)
 struct ReplayAudienceTests {
-    private func rebuiltCounts(_ run: ProgramRun) throws -> [String: Int] {
-        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
-        guard case .object(let counts)? = report["rebuilt"] else { return [:] }
-        return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
-    }
+    private func rebuiltCounts(_ run: ProgramRun) throws -> [String: Int] { try reportedCounts("rebuilt", in: run) }
 
     /// Writes registrations whose names say what becomes of the member. `over` is older than twelve hours, so its
     /// activity is over; `ended` gets an end in the test that sends one.
@@ -140,7 +136,7 @@ struct ReplayAudienceTests {
                 scene.member("left", of: ["cup"], at: nowSeconds - 1_800),
                 scene.member("moved", of: ["final"], at: nowSeconds - 1_800, token: "0bf70bf7"),
             ],
-            to: ReplayScene.registrations
+            to: ReplayScene.registrationsTopic
         )
     }
 
@@ -175,7 +171,7 @@ struct ReplayAudienceTests {
         )
         #expect(try scene.members(of: "final") == ["stays": "0af70af7", "moved": "0bf70bf7", "phone": "0af70af8"])
         #expect(try scene.members(of: "cup") == ["left": "0af70af7"])
-        #expect(try scene.count() == Int64(commands.count))
+        #expect(try scene.recordCount() == Int64(commands.count))
 
         let newestVersion = Version(timestamp: nowSeconds - 100, sequence: 0)
         let record = try scene.inspection(ofAudience: "final")
@@ -192,7 +188,7 @@ struct ReplayAudienceTests {
         let newerAdmission = try writer.perform(.admit(scene.admission(at: nowSeconds - 20, digest: 0x5A)))
         #expect(
             newerAdmission.verdict == .send && newerAdmission.grant?.rangeCount == 4,
-            "no round holds the number of ranges"
+            "no round is under way, so the number of ranges may change"
         )
     }
 
@@ -250,22 +246,24 @@ struct ReplayAudienceTests {
         let contentsBefore = try scene.redis.contents()
         let report = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
         #expect(report.exitCode == 0, "\(report.errors)")
-        #expect(try scene.counts(report) == expected)
+        #expect(try scene.reasonCounts(report) == expected)
         let lines = report.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
         let newerLine = lines.first { $0["audience"]?.text == "newer" }
         #expect(newerLine?["reason"]?.text == "send" && newerLine?["activity"] == nil)
         #expect(lines.first { $0["audience"]?.text == "new" }?["dropsAlert"] == .boolean(true))
         #expect(try scene.replay("report", "--offsets", "0:0-", "--verbose").output.contains("audience newer  update"))
         // A report about one activity contains nothing about audiences.
-        #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json", "--activity", "newer")) == [:])
+        #expect(
+            try scene.reasonCounts(scene.replay("report", "--offsets", "0:0-", "--json", "--activity", "newer")) == [:]
+        )
 
         let sent = try scene.replay("send", "--offsets", "0:0-", "--json", "--execute")
-        #expect(try scene.counts(sent) == expected, "\(sent.errors)")
+        #expect(try scene.reasonCounts(sent) == expected, "\(sent.errors)")
         let copies = try scene.records(from: Int64(records.count))
         #expect(copies.map(\.key).sorted() == ["new", "newer"])
         #expect(copies.first { $0.key == "newer" }?.value == records[1].value)
         #expect(try scene.redis.contents() == contentsBefore)
         let starts = try scene.replay("report", "--offsets", "0:0-", "--json", "--starts")
-        #expect(try scene.counts(starts)["send"] == 3)
+        #expect(try scene.reasonCounts(starts)["send"] == 3)
     }
 }

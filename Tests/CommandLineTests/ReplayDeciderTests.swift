@@ -164,7 +164,7 @@ struct ReplayDeciderTests {
         #expect(try verdict(record(600, "start", hasAlert: true)).reason == .send)
         #expect(try verdict(record(601, "start", hasAlert: true)).reason == .startTooOld)
         #expect(try verdict(record(10, "start", hasAlert: true), hasToken: false).reason == .tokenUnknown)
-        #expect(try verdict(record(5), followsStart: true).reason == .send, "its token comes with the start")
+        #expect(try verdict(record(5), followsStart: true).reason == .send, "the activity's token comes with its start")
         perform(.admitStart(version: Version(timestamp: Self.nowSeconds - 10, sequence: 0), claim: 7))
         #expect(try verdict(record(10, "start", hasAlert: true)).reason == .duplicate)
         #expect(try verdict(record(20, "start", hasAlert: true)).reason == .superseded)

@@ -30,7 +30,7 @@ struct ReplayFailureTests {
         try scene.produce([registration, updateOfOtherApp, brokenRecord], to: Self.deadLetters)
         let range = ["report", "--topic", Self.deadLetters, "--offsets", "0:0-", "--verbose"]
         let run = try ProgramRun.run(scene.process(range + ["--json"]))
-        #expect(try scene.counts(run) == ["invalid": 2, "registration": 1])
+        #expect(try scene.reasonCounts(run) == ["invalid": 2, "registration": 1])
         #expect(lines(run).map { $0["source"]?.text } == ["\(Self.deadLetters)/0/1", "\(Self.deadLetters)/0/2"])
         #expect(lines(run).map { $0["code"]?.text } == ["unknownApp", "truncated"])
         #expect(lines(run).map { $0["activity"]?.text } == ["b", nil])
@@ -45,19 +45,19 @@ struct ReplayFailureTests {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.nowSeconds - 60)
         let update = scene.update("a", at: scene.nowSeconds - 10, hasAlert: true)
-        try scene.produce([registration], to: ReplayScene.registrations)
+        try scene.produce([registration], to: ReplayScene.registrationsTopic)
         try scene.produce([update])
         try scene.produce([registration, update], to: Self.deadLetters)
         try scene.commit([0: 1])
         let send = ["send", "--topic", Self.deadLetters, "--from", "1h", "--execute", "--json"]
-        #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["tokenUnknown": 1, "registration": 1])
+        #expect(try scene.reasonCounts(ProgramRun.run(scene.process(send))) == ["tokenUnknown": 1, "registration": 1])
 
         let rebuild = try scene.replay("rebuild", "--registrations", "--execute")
         #expect(rebuild.exitCode == 0, "\(rebuild.errors)")
         #expect(rebuild.output.contains(/registrations written +1/) && !rebuild.output.contains("states"))
         // A rebuild of registrations alone does not mark the command as sent, unlike a full rebuild.
         #expect(try scene.inspection(of: "a").token != nil && scene.inspection(of: "a").newestVersion == nil)
-        #expect(try scene.counts(ProgramRun.run(scene.process(send))) == ["send": 1, "registration": 1])
+        #expect(try scene.reasonCounts(ProgramRun.run(scene.process(send))) == ["send": 1, "registration": 1])
         #expect(try scene.records(from: 1).map(\.value) == [update.value])
         #expect(try scene.replay("rebuild", "--registrations", "--from", "1h").exitCode == 64)
     }

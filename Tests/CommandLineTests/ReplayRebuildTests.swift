@@ -9,11 +9,7 @@ import enum CausewayRecords.JSONValue
 
 @Suite("causeway replay rebuild", .serialized, .ownThread)
 struct ReplayRebuildTests {
-    private func counts(_ run: ProgramRun) throws -> [String: Int] {
-        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
-        guard case .object(let counts)? = report["rebuilt"] else { return [:] }
-        return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
-    }
+    private func rebuiltCounts(_ run: ProgramRun) throws -> [String: Int] { try reportedCounts("rebuilt", in: run) }
 
     @Test func `A rebuild restores tokens and newest states in Redis, sends nothing, and rings no alert`() throws {
         let scene = try ReplayScene()
@@ -26,7 +22,7 @@ struct ReplayRebuildTests {
                 .init(key: "gone", value: nil, milliseconds: (nowSeconds - 1_800) * 1_000),
                 .init(key: "x", value: "{}", milliseconds: nowSeconds * 1_000),
             ],
-            to: ReplayScene.registrations
+            to: ReplayScene.registrationsTopic
         )
         let commands = [
             scene.update("a", at: nowSeconds - 200), scene.update("a", at: nowSeconds - 100, state: 2, hasAlert: true),
@@ -44,13 +40,13 @@ struct ReplayRebuildTests {
         let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute", "--rate", "100000")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(
-            try counts(run) == [
+            try rebuiltCounts(run) == [
                 "registrationsWritten": 3, "registrationsOver": 1, "registrationsInvalid": 1, "unregistered": 1,
                 "statesWritten": 1, "statesHeld": 2, "startsPassedOver": 1,
             ]
         )
-        #expect(try counts(dryRun) == counts(run), "what would be written is what is")
-        #expect(try scene.count() == Int64(commands.count))
+        #expect(try rebuiltCounts(dryRun) == rebuiltCounts(run), "the dry run reports the counts of the real run")
+        #expect(try scene.recordCount() == Int64(commands.count))
 
         let knownActivity = try scene.inspection(of: "a")
         #expect(knownActivity.token != nil && knownActivity.newestVersion?.phase == .settled)
@@ -64,12 +60,12 @@ struct ReplayRebuildTests {
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
         let command = try heldCommand.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
         #expect(command.version == Version(timestamp: nowSeconds - 100, sequence: 0))
-        #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
+        #expect(try scene.reasonCounts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
     @Test func `What Redis already knows stays unchanged`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrations)
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrationsTopic)
         try scene.produce([scene.update("a", at: scene.nowSeconds - 50)])
         try scene.commit([0: 1])
         try scene.admitAndSettle("a", at: scene.nowSeconds - 20)
@@ -81,7 +77,7 @@ struct ReplayRebuildTests {
 
     @Test func `A command that was held for a token that is known again is reported`() throws {
         let scene = try ReplayScene()
-        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrations)
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrationsTopic)
         let update = scene.update("a", at: scene.nowSeconds - 50)
         try scene.produce([update])
         try scene.commit([0: 1])
@@ -90,9 +86,9 @@ struct ReplayRebuildTests {
         let command = Array((update.value ?? "").utf8)
         #expect(try scene.perform("a", .hold(version: version, command: command, hasAlert: false)).verdict == .held)
         let run = try scene.replay("rebuild", "--execute", "--json")
-        #expect(try counts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
+        #expect(try rebuiltCounts(run)["heldWithToken"] == 1, "\(run.output) \(run.errors)")
         // The command is still held, so it was never sent.
         #expect(try scene.inspection(of: "a").newestVersion?.phase == .held)
-        #expect(try scene.counts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
+        #expect(try scene.reasonCounts(scene.replay("report", "--from", "1h", "--json")) == ["send": 1])
     }
 }

@@ -15,8 +15,8 @@ import enum CausewayRecords.JSONValue
 /// what workers would have read and settled.
 final class ReplayScene: ConsumerHandler {
     static let app = "com.example.ride"
-    static let commands = "causeway.commands"
-    static let registrations = "causeway.registrations"
+    static let commandsTopic = "causeway.commands"
+    static let registrationsTopic = "causeway.registrations"
 
     /// A record to produce: its key is the activity, the device or the audience.
     struct Record {
@@ -100,7 +100,7 @@ final class ReplayScene: ConsumerHandler {
         return Record(key: device, value: value, milliseconds: seconds * 1_000)
     }
 
-    func produce(_ records: [Record], to topic: String = ReplayScene.commands, partition: Int32 = 0) throws {
+    func produce(_ records: [Record], to topic: String = ReplayScene.commandsTopic, partition: Int32 = 0) throws {
         let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "0")])
         let handle = try producer.makeTopic(topic)
         for record in records {
@@ -136,7 +136,7 @@ final class ReplayScene: ConsumerHandler {
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "causeway"), ("fetch.wait.max.ms", "10"),
                 ("auto.offset.reset", "earliest"),
             ],
-            topics: [Self.commands],
+            topics: [Self.commandsTopic],
             handler: self
         )
         consumer.setWakeup(descriptor: wakeup.writeDescriptor)
@@ -157,8 +157,8 @@ final class ReplayScene: ConsumerHandler {
     func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions = partitions }
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 
-    /// Returns a partition's high watermark: the number of records that were ever written to the partition.
-    func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
+    /// Returns the number of records that were ever written to a partition: the end of its log.
+    func recordCount(of topic: String = ReplayScene.commandsTopic, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         return try reader.fetchWatermarks(of: partition, timeoutMilliseconds: 60_000).high
@@ -167,10 +167,10 @@ final class ReplayScene: ConsumerHandler {
     /// Returns the records of the first commands partition from an offset on. `replayed` is the header with which a
     /// replay names the record that it copied.
     func records(from offset: Int64) throws -> [(key: String, value: String, replayed: String?, milliseconds: Int64)] {
-        let end = try count()
+        let end = try recordCount()
         let reader = try PartitionReader(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("fetch.wait.max.ms", "10")],
-            topic: Self.commands
+            topic: Self.commandsTopic
         )
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
         var foundRecords: [(key: String, value: String, replayed: String?, milliseconds: Int64)] = []
@@ -249,10 +249,13 @@ final class ReplayScene: ConsumerHandler {
 
     func replay(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
-    /// Returns the counts of a replay with `--json`, by reason.
-    func counts(_ run: ProgramRun) throws -> [String: Int] {
-        let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
-        guard case .object(let counts)? = report["counts"] else { return [:] }
-        return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
-    }
+    /// Returns how many records a replay with `--json` reports, by reason.
+    func reasonCounts(_ run: ProgramRun) throws -> [String: Int] { try reportedCounts("counts", in: run) }
+}
+
+/// Returns the numbers in one object of the report that a replay with `--json` prints as its last line.
+func reportedCounts(_ name: String, in run: ProgramRun) throws -> [String: Int] {
+    let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
+    guard case .object(let counts)? = report[name] else { return [:] }
+    return counts.dictionary.compactMapValues { count in count.integerValue.map { Int($0) } }
 }

@@ -19,7 +19,9 @@ struct ReplayTableTests {
     }
 
     /// Returns the commands that remain after merging, and why the others were dropped.
-    private func merge(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, dropReasons: [ReplayReason]) {
+    private func merge(_ commands: [(event: Event, timestamp: Int64)]) -> (
+        start: Int64?, state: Int64?, dropReasons: [ReplayReason]
+    ) {
         var table = ReplayTable(bytesMax: 1 << 20)
         var dropReasons: [ReplayReason] = []
         for (event, timestamp) in commands {
@@ -66,7 +68,7 @@ struct ReplayTableTests {
         #expect(dropReasons == [.tableFull] && table.hasLackedRoom && table.entries.count == 2)
         #expect(table.usedBytes == table.bytesMax)
         table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
-        #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
+        #expect(table.entries[Self.activity]?.state?.value.count == 100, "a record of the same size still fits")
         table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)

@@ -50,7 +50,7 @@ struct ReplayTests {
         let contentsBefore = try scene.redis.contents()
         let run = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
-        #expect(try scene.counts(run) == expectedReasons)
+        #expect(try scene.reasonCounts(run) == expectedReasons)
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         #expect(report["records"]?.integerValue == end && report["withoutAlert"]?.integerValue == 1)
         #expect(report["replay"]?.text == "report" && report["isComplete"] == .boolean(true))
@@ -65,7 +65,7 @@ struct ReplayTests {
         #expect(failedLine?["reason"]?.text == "sendAgain" && failedLine?["source"]?.text == "causeway.commands/0/4")
         #expect(lines.first { $0["activity"]?.text == "alert" }?["dropsAlert"] == .boolean(true))
         #expect(try scene.redis.contents() == contentsBefore)
-        #expect(try scene.count() == end)
+        #expect(try scene.recordCount() == end)
 
         let textReport = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
         #expect(textReport.exitCode == 0 && textReport.errors.isEmpty)
@@ -92,7 +92,7 @@ struct ReplayTests {
         let contentsBefore = try scene.redis.contents()
         let dryRun = try scene.replay("send", "--from", "1h", "--json")
         #expect(dryRun.exitCode == 0 && dryRun.errors.contains("--execute"))
-        #expect(try scene.redis.contents() == contentsBefore && scene.count() == end)
+        #expect(try scene.redis.contents() == contentsBefore && scene.recordCount() == end)
 
         let run = try scene.replay("send", "--from", "1h", "--execute", "--rate", "1000", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
@@ -107,7 +107,7 @@ struct ReplayTests {
         #expect(records.map(\.milliseconds) == [firstUpdate.milliseconds, secondUpdate.milliseconds])
         // The replay has reopened the version in Redis, so a worker that reads the new record sends it.
         #expect(try scene.admit("failed", at: scene.nowSeconds - 10) == .send)
-        #expect(try scene.counts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
+        #expect(try scene.reasonCounts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
@@ -175,7 +175,7 @@ struct ReplayTests {
         process.standardError = try FileHandle(forWritingTo: files[1])
         process.standardInput = FileHandle.nullDevice
         try process.start()
-        try eventually("a record that is sent") { try scene.count() > end }
+        try eventually("a record that is sent") { try scene.recordCount() > end }
         process.interrupt()
         process.waitUntilExit()
         #expect(process.terminationStatus == 1)
@@ -183,7 +183,7 @@ struct ReplayTests {
         #expect(errors.contains("stopped while sending; run the same command again"))
         #expect(!errors.contains("█"), "without a terminal there is no progress bar")
         #expect(try String(contentsOf: files[0], encoding: .utf8).contains("1 sent, 1 acknowledged"))
-        #expect(try scene.count() == end + 1, "the rate delays the second record")
+        #expect(try scene.recordCount() == end + 1, "the rate delays the second record")
     }
 
     @Test func `A replay reads the records of a time, or of offsets in several partitions`() throws {
@@ -192,7 +192,8 @@ struct ReplayTests {
         for partition: Int32 in [0, 1] {
             let names = (0..<6).map { "a\(partition)-\($0)" }
             for name in names { try scene.register(name) }
-            let records = names.enumerated().map { scene.update($1, at: nowSeconds - 600 + Int64($0) * 60) }
+            let records = names.enumerated()
+                .map { minute, name in scene.update(name, at: nowSeconds - 600 + Int64(minute) * 60) }
             try scene.produce(records, partition: partition)
         }
         try scene.commit([0: 6, 1: 6])
@@ -239,7 +240,7 @@ struct ReplayTests {
         let run = try scene.replay("report", "--from", "1h", "--memory", "1", "--json")
         #expect(run.exitCode == 1)
         #expect(run.errors.contains("--memory 1 is full: narrow the range"))
-        let counts = try scene.counts(run)
+        let counts = try scene.reasonCounts(run)
         let (keptCount, leftOutCount) = (counts["tokenUnknown"] ?? 0, counts["tableFull"] ?? 0)
         #expect(keptCount > 100 && leftOutCount > 100 && keptCount + leftOutCount == 500)
     }

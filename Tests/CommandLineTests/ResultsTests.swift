@@ -84,7 +84,7 @@ struct ResultsTests {
         var data = Data()
         while data.count < count {
             var pollDescriptor = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            try #require(poll(&pollDescriptor, 1, 120_000) > 0, "no more than \(data.count) of \(count) bytes come")
+            try #require(poll(&pollDescriptor, 1, 120_000) > 0, "only \(data.count) of \(count) bytes came")
             var bytes = [UInt8](repeating: 0, count: count - data.count)
             let readCount = Glibc.read(descriptor, &bytes, bytes.count)
             try #require(readCount > 0, "the program ended")

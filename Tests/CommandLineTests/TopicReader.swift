@@ -51,7 +51,7 @@ final class TopicReader: ConsumerHandler {
             case .none:
                 try #require(
                     wakeup.waitBlocking(milliseconds: Self.waitMillisecondsMax),
-                    "no more than \(records.count) records come"
+                    "only \(records.count) of \(count) records came"
                 )
             case .partitionEnd:
                 continue

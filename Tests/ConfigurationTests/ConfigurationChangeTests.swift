@@ -8,7 +8,7 @@ import Testing
 
 @Suite("The changes that a running worker applies", .ownThread)
 struct ConfigurationChangeTests {
-    private func makeChange(_ before: String = "", _ after: String) throws -> ConfigurationChange {
+    private func makeChange(from before: String, to after: String) throws -> ConfigurationChange {
         ConfigurationChange(from: try load(smallestFile + before), to: try load(smallestFile + after))
     }
 
@@ -44,7 +44,11 @@ struct ConfigurationChangeTests {
     @Test func `A change of a reloadable key reaches the lanes or the log; a change of any other key does not`() throws
     {
         let runningConfiguration = try load(smallestFile)
-        func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
+        func expectEffect<Root>(
+            _ key: SchemaKey<Root>,
+            _ name: String,
+            of path: WritableKeyPath<WorkerConfiguration, Root>
+        ) {
             guard
                 let value = otherValue(
                     than: key.yamlText(runningConfiguration[keyPath: path]),
@@ -64,14 +68,14 @@ struct ConfigurationChangeTests {
             #expect(change.appliedKeys == (key.isReloadable ? [name] : []), "\(name)")
             #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [name]), "\(name)")
         }
-        for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
+        for key in ConfigurationSchema.keys { expectEffect(key, key.name, of: \.self) }
         // The keys of shapes are left out: a lane gets the content of the shapes file, not its path.
         // `EndToEndTests.ContractTests` tests a change of the content.
         for key in ConfigurationSchema.appSectionKeys where key.name != "policy" && !key.name.hasPrefix("shapes.") {
-            expect(key, "apps.match.\(key.name)", of: \.apps[0])
+            expectEffect(key, "apps.match.\(key.name)", of: \.apps[0])
         }
         for key in ConfigurationSchema.policySectionKeys {
-            expect(key, "policies.default.\(key.name)", of: \.policies[0])
+            expectEffect(key, "policies.default.\(key.name)", of: \.policies[0])
         }
     }
 
@@ -97,13 +101,13 @@ struct ConfigurationChangeTests {
 
     @Test func `Numbers of policies and an app's policy are applied; a new policy is added behind the others`() throws {
         let change = try makeChange(
-            "policies: {sports: {spacingMilliseconds: 5000}}\n",
-            """
-            policies:
-              a-first: {spacingMilliseconds: 7000}
-              sports: {spacingMilliseconds: 6000, budget: {pushes: 20}}
+            from: "policies: {sports: {spacingMilliseconds: 5000}}\n",
+            to: """
+                policies:
+                  a-first: {spacingMilliseconds: 7000}
+                  sports: {spacingMilliseconds: 6000, budget: {pushes: 20}}
 
-            """
+                """
         )
         #expect(change.configuration.policies.map(\.name) == ["default", "sports", "a-first"])
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 6_000, 7_000])
@@ -125,7 +129,7 @@ struct ConfigurationChangeTests {
     }
 
     @Test func `A removed policy stays with its numbers, and is named`() throws {
-        let change = try makeChange("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
+        let change = try makeChange(from: "policies: {sports: {spacingMilliseconds: 5000}}\n", to: "")
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 5_000])
         #expect(change.appliedKeys.isEmpty && change.keysNeedingRestart == ["policies.sports"])
     }

@@ -58,40 +58,40 @@ struct DocumentedKeysTests {
 
     @Test func `The chart's schema has the part that the program prints`() throws {
         let path = "Helm/causeway/values.schema.json"
-        let schema = try object(repositoryFile(path))
+        let schema = try parseObject(repositoryFile(path))
         let properties = try #require(schema["properties"] as? [String: Any])
         let config = try #require(properties["config"] as? [String: Any])
-        let isSame = try sorted(config) == sorted(object(GeneratedConfigurationText.chartSchema.text))
+        let isSame = try sortedJSON(config) == sortedJSON(parseObject(GeneratedConfigurationText.chartSchema.text))
         #expect(isSame, "config in \(path) is not what the program prints: run `make configuration-files`")
     }
 
-    private func object(_ text: String) throws -> [String: Any] {
+    private func parseObject(_ text: String) throws -> [String: Any] {
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     }
 
-    private func sorted(_ object: [String: Any]) throws -> Data {
+    private func sortedJSON(_ object: [String: Any]) throws -> Data {
         try JSONSerialization.data(withJSONObject: object, options: .sortedKeys)
     }
 
     @Test func `The documented file loads, and has the defaults`() throws {
         let configuration = try load(documentedFile())
-        func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ defaults: Root) {
+        func expectDefaults<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ defaults: Root) {
             for key in keys {
                 #expect(key.yamlText(root) == key.example ?? key.yamlText(defaults), "\(key.name)")
                 #expect(key.isRequired || key.hasSameValue(root, defaults), "\(key.name)")
             }
         }
-        check(ConfigurationSchema.keys, configuration, WorkerConfiguration())
+        expectDefaults(ConfigurationSchema.keys, configuration, WorkerConfiguration())
         let app = try #require(configuration.apps.first)
         #expect(configuration.apps.count == 1)
-        check(ConfigurationSchema.appSectionKeys, app, WorkerConfiguration.App(name: app.name))
+        expectDefaults(ConfigurationSchema.appSectionKeys, app, WorkerConfiguration.App(name: app.name))
         #expect(configuration.policies == [Policy(name: "default")])
     }
 
     @Test func `Each number of a policy names its source`() throws {
         let sources = ["Documented by Apple", "Said by an Apple engineer", "Measured in the field", "Our choice"]
         for key in ConfigurationSchema.policySectionKeys {
-            let source = try #require(key.source, "\(key.name)")
+            let source = try #require(key.sourceOfDefault, "\(key.name)")
             #expect(sources.contains { source.hasPrefix($0) }, "\(key.name)")
         }
     }
@@ -111,7 +111,7 @@ struct DocumentedKeysTests {
                 .isSubset(of: ConfigurationNames.sectionPatterns)
         )
         for key in ConfigurationSchema.descriptions {
-            let texts = [key.meaning, key.source ?? "."] + key.meaning.split(separator: "\n").map(String.init)
+            let texts = [key.meaning, key.sourceOfDefault ?? "."] + key.meaning.split(separator: "\n").map(String.init)
             #expect(texts.allSatisfy { $0.hasSuffix(".") }, "\(key.name)")
         }
         #expect(ConfigurationSchema.sectionTexts.values.allSatisfy { $0.hasSuffix(".") })

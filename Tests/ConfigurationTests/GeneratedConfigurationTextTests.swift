@@ -9,18 +9,19 @@ import Testing
 @Suite("Configuration pages", .ownThread)
 struct GeneratedConfigurationTextTests {
     private let keys: [KeyDescription] = {
-        let required: SchemaKey<WorkerConfiguration> = .text("one.address", \.kafka.groupId, .host, "A host | name.")
+        let required: SchemaKey<WorkerConfiguration> =
+            .text("one.address", \.kafka.groupId, .host, meaning: "A host | name.")
             .required(example: "example.com")
         let number: SchemaKey<WorkerConfiguration> =
-            .integer("one.two.port", \.http.port, 1...9_999, "First.\n\nSecond.")
-            .source("Our choice.")
+            .integer("one.two.port", \.http.port, 1...9_999, meaning: "First.\n\nSecond.")
+            .sourceOfDefault("Our choice.")
             .asReloadable
         let unset: SchemaKey<WorkerConfiguration> =
-            .optionalText("one.two.url", \.tracing.endpoint, .collectorURL, "An address.")
+            .optionalText("one.two.url", \.tracing.endpoint, .collectorURL, meaning: "An address.")
             .whenUnset("nothing is sent")
-        let properties: SchemaKey<WorkerConfiguration> = .properties("three", \.kafka.consumer, "Properties.")
+        let properties: SchemaKey<WorkerConfiguration> = .properties("three", \.kafka.consumer, meaning: "Properties.")
             .exampleLines("a: 1", "b: 2")
-        let list: SchemaKey<WorkerConfiguration.App> = .environments("environments", \.environments, "A list.")
+        let list: SchemaKey<WorkerConfiguration.App> = .environments("environments", \.environments, meaning: "A list.")
         return [required, number, unset, properties].map { KeyDescription($0, of: WorkerConfiguration()) }
             + [KeyDescription(list, of: WorkerConfiguration.App(name: "x"), below: "apps.*.")]
     }()
@@ -72,7 +73,11 @@ struct GeneratedConfigurationTextTests {
 
     @Test func `A long line of the YAML page is wrapped between words, and loses none`() {
         let words = (1...60).map { "word\($0)" }
-        let key: SchemaKey<WorkerConfiguration> = .properties("a.b", \.kafka.consumer, words.joined(separator: " "))
+        let key: SchemaKey<WorkerConfiguration> = .properties(
+            "a.b",
+            \.kafka.consumer,
+            meaning: words.joined(separator: " ")
+        )
         let file = PageSection(name: "", keys: [KeyDescription(key, of: WorkerConfiguration())])
         let lines = YAMLPage.text(of: file, introduction: "", schemaFile: "").split(separator: "\n")
         #expect(lines.allSatisfy { $0.count <= YAMLPage.lineCharactersMax })

@@ -23,7 +23,7 @@ struct RedisKeysTests {
         guard case .single = server.topology else { return #expect(Bool(false), "\(server)") }
         #expect(server.url.location == .host("cache", port: 7_000) && server.url.database == 3)
         #expect(server.replyDeadlineMilliseconds == 250 && server.tls == nil)
-        #expect(server.addresses == "redis://cache:7000/3", "without the password")
+        #expect(server.addresses == "redis://cache:7000/3", "the text leaves out the password")
         #expect(try loadRedis("url: unix:///run/redis.sock").url.location == .unix(path: "/run/redis.sock"))
         #expect(try loadRedis("url: rediss://cache").tls != nil)
     }

@@ -58,7 +58,7 @@ struct ChannelTests {
             }
 
             // At its start the worker compared the registry with APNs' list, before the channel existed.
-            try run.await("the section of /statusz") {
+            try run.await("a reconciliation on /statusz") {
                 try readChannelStatus(run).first?["reconciledSecondsAgo"] is NSNumber
             }
             let row = try #require(try readChannelStatus(run).first)

@@ -41,7 +41,7 @@ struct ContractTests {
             #expect(letter["error"] == "undecodable")
             let detail = "aps.content-state.eta: an object must be dateRange, an array of two numbers of seconds "
             #expect(letter["detail"]?.hasPrefix(detail) == true, "\(letter)")
-            try run.awaitMetrics("the counted mismatch") {
+            try run.awaitMetrics("a mismatch in the metrics") {
                 $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
                     && $0.sum("causeway_outcomes_total", ["app": "ride", "outcome": "invalid"]) == 1
             }
@@ -55,7 +55,7 @@ struct ContractTests {
             try run.send(try Self.undecodableCommand(id: "trap"))
             // The activity has no registration, so its state is held.
             try run.results.await(["trap"], outcome: "held") { try run.deployment.throwIfAnyProcessHasEnded() }
-            try run.awaitMetrics("the counted mismatch") {
+            try run.awaitMetrics("a mismatch in the metrics") {
                 $0.sum("causeway_undecodable_total", ["app": "ride"]) == 1
                     && $0.sum("causeway_dead_letters_total", ["app": "ride"]) == 0
             }
@@ -93,7 +93,7 @@ struct ContractTests {
             let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
             try shapes.write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
             worker.signal(SIGHUP)
-            try run.await("the reloading") { try log().contains("configuration reloaded") }
+            try run.await("the reloading of the shapes") { try log().contains("configuration reloaded") }
             var laterCommand = try Self.undecodableCommand(id: "after")
             var aps = try #require(laterCommand["aps"] as? JSONObject)
             aps["timestamp"] = 1_790_000_003

@@ -24,7 +24,7 @@ struct DemoRun {
             let figures = (try? TextFile.read(json))
                 .flatMap { try? JSONDecoder().decode(DemoFigures.self, from: Data($0)) }
             #expect(SecretSearch().findings(in: output.text) == [])
-            #expect(!output.text.contains(/[0-9A-Fa-f]{48,}/), "what looks like a device token")
+            #expect(!output.text.contains(/[0-9A-Fa-f]{48,}/), "the output contains what looks like a device token")
             return DemoRun(exitCode: output.exitCode, output: output.text, figures: figures)
         }
     }

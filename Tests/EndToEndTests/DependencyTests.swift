@@ -26,7 +26,7 @@ struct DependencyTests {
             #expect(
                 firstScrape.sum("causeway_kafka_ready") == 0 && firstScrape.sum("causeway_partitions_assigned") == 0
             )
-            #expect(firstScrape.sum("causeway_consumer_lag_records") == nil, "not known, which is not zero")
+            #expect(firstScrape.sum("causeway_consumer_lag_records") == nil, "the lag is unknown, so it has no series")
             #expect(try run.status(of: "/livez") == 200)
             try run.await("readiness that waits for Kafka") {
                 let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
@@ -36,7 +36,7 @@ struct DependencyTests {
 
             try kafkaRelay.start(to: try run.brokerPort, on: run.deployment)
             try broker.bringUp()
-            try run.awaitMetrics("partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            try run.awaitMetrics("a worker with partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             let updates = try RideUpdates(run)
             try updates.sendWithoutWaiting()
@@ -44,7 +44,7 @@ struct DependencyTests {
                 ($0.sum("causeway_records_waiting", ["for": "redis"]) ?? 0) > 0
                     && ($0.sum("causeway_consumer_lag_records", ["topic": "commands"]) ?? 0) == 1
             }
-            try run.await("the finding of Redis alone") {
+            try run.await("a finding about Redis alone") {
                 let findings = try run.findings()
                 return findings.contains("CausewayRedisAway") && !findings.contains("CausewayKafkaAway")
             }
@@ -53,12 +53,14 @@ struct DependencyTests {
             try run.awaitMetrics("a push that waits for APNs") { $0.sum("causeway_pushes_waiting") == 1 }
             let status = try WorkerPage("/statusz", port: run.deployment.httpPort).text
             #expect(status.contains("No APNs connection is ready for ride in sandbox"))
-            try run.await("every lane's Redis") { try !run.findings().contains("CausewayRedisAway") }
+            try run.await("the end of the finding CausewayRedisAway") {
+                try !run.findings().contains("CausewayRedisAway")
+            }
 
             try apnsRelay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
             try updates.awaitAll()
             try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
-            try run.await("nothing to find") { try run.findings().isEmpty }
+            try run.await("a status page without findings") { try run.findings().isEmpty }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }
@@ -110,11 +112,13 @@ struct DependencyTests {
             try run.takeResults(milliseconds: 7_000)
             try broker.bringUp()
             // The embedded broker assigns the partitions again after the session timeout.
-            try run.awaitMetrics("partitions again") {
+            try run.awaitMetrics("a worker that has partitions again") {
                 $0.sum("causeway_kafka_ready") == 1 && ($0.sum("causeway_partitions_assigned") ?? 0) > 0
             }
             let startInstant = ContinuousClock.now
-            try run.awaitMetrics("the same lag") { $0.sum("causeway_kafka_ready") == 1 && isLagging($0) }
+            try run.awaitMetrics("the lag of fifty records again") {
+                $0.sum("causeway_kafka_ready") == 1 && isLagging($0)
+            }
             #expect(ContinuousClock.now - startInstant < .seconds(25))
             #expect(try !run.findings().contains("CausewayKafkaAway"))
             try run.deployment.restartRedis()
@@ -128,7 +132,7 @@ struct DependencyTests {
 
     /// Checks that the worker reports the outage of Kafka, and stays alive and ready, because a restart would not help.
     private static func expectKafkaAway(_ run: ExampleRun) throws {
-        try run.awaitMetrics("no broker") { $0.sum("causeway_kafka_ready") == 0 }
+        try run.awaitMetrics("a worker without a broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
         #expect(try run.status(of: "/readyz") == 200)
         #expect(try run.findings().contains("CausewayKafkaAway"))

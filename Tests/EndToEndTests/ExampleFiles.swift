@@ -75,7 +75,7 @@ func isSameJSON(_ left: Any?, _ right: Any?) -> Bool {
     switch (left, right) {
     case (let left as NSObject, let right as NSObject): left.isEqual(right)
     case (let left as JSONObject, let right as JSONObject):
-        left.count == right.count && left.allSatisfy { isSameJSON($1, right[$0]) }
+        left.count == right.count && left.allSatisfy { key, value in isSameJSON(value, right[key]) }
     case (let left as [Any], let right as [Any]):
         left.count == right.count && zip(left, right).allSatisfy { isSameJSON($0, $1) }
     case (let left as String, let right as String): left == right

@@ -81,8 +81,9 @@ private final class ExamplePlayback {
         var registrationCount = try run.readRegistrations().count
         // Commands with the same timestamp are sent together.
         let timestamps = Set(commands.map { timestamp($0) }).sorted()
-        for (number, dueTimestamp) in timestamps.enumerated() {
-            if number == 2 {
+        let rotationIndex = 2
+        for (index, dueTimestamp) in timestamps.enumerated() {
+            if index == rotationIndex {
                 // iOS gives the app another token for the activity.
                 let activity = try #require(rotatedActivity)
                 registrationCount += 1

@@ -37,18 +37,18 @@ struct LifetimeTests {
             let secondWorker = try run.startSecondWorker()
             defer { secondWorker.stop(graceMilliseconds: 0) }
 
-            try run.await("the ends") {
+            try run.await("the end of every activity") {
                 try run.takeResults(milliseconds: 10)
                 return run.results.lifetimeEndOutcomes.count == 8
             }
             let ends = run.results.lifetimeEndOutcomes
-            #expect(ends.values.allSatisfy { $0.filter { $0 == "accepted" }.count == 1 }, "\(ends)")
+            #expect(ends.values.allSatisfy { outcomes in outcomes.filter { $0 == "accepted" }.count == 1 }, "\(ends)")
             for (activity, content) in zip(registeredPhones.activities, contentsBefore) {
                 let phone = try run.readActivity(activity, app: "com.example.ride")
                 #expect(phone["state"] as? String == "ended", "\(phone)")
                 #expect(try run.readContentState(of: activity) == content)
             }
-            try run.await("empty timetables") { try run.timetableLifeCount() == "0" }
+            try run.await("empty timetables") { try run.areTimetablesEmpty() }
         }
     }
 
@@ -62,21 +62,21 @@ struct LifetimeTests {
             let registeredPhones = try RegisteredPhones(run, count: 20)
             try registeredPhones.send(to: registeredPhones.activities)
             try run.awaitAccepted((1...20).map { "crowd-\($0)" })
-            try run.await("the first end") {
+            try run.await("the end of any activity") {
                 try run.takeResults(milliseconds: 2)
                 return !run.results.lifetimeEndOutcomes.isEmpty
             }
             for _ in 0..<2 { try run.deployment.killAndRestartWorker() }
             let expectedOutcomes: Set = ["accepted", "duplicate", "unregistered"]
-            try run.await("all ends") {
+            try run.await("the end of every activity") {
                 try run.takeResults(milliseconds: 10)
                 let ends = run.results.lifetimeEndOutcomes
-                return ends.count == 20 && ends.values.allSatisfy { $0.contains { expectedOutcomes.contains($0) } }
+                return ends.count == 20 && ends.values.allSatisfy { !expectedOutcomes.isDisjoint(with: $0) }
             }
             for activity in registeredPhones.activities {
                 #expect(try run.readActivity(activity, app: "com.example.ride")["state"] as? String == "ended")
             }
-            try run.await("empty timetables") { try run.timetableLifeCount() == "0" }
+            try run.await("empty timetables") { try run.areTimetablesEmpty() }
         }
     }
 
@@ -89,7 +89,7 @@ struct LifetimeTests {
             let (order, start) = try run.startOrder()
             let contentsBefore = try run.readContentState(of: order, app: "com.example.restaurant")
 
-            try run.await("the end") {
+            try run.await("the end of the order's activity") {
                 try run.takeResults(milliseconds: 2)
                 return run.results.lifetimeEndOutcomes[order] != nil
             }
@@ -121,7 +121,7 @@ struct LifetimeTests {
                 $0.sum("causeway_deferred_total") ?? 0 >= 10
             }
             _ = try run.phones.client.successfulResponseBody("DELETE", "/faults")
-            try run.await("the end") {
+            try run.await("the end of the order's activity") {
                 try run.takeResults(milliseconds: 2)
                 return run.results.lifetimeEndOutcomes[order] != nil
             }
@@ -143,7 +143,7 @@ struct LifetimeTests {
             try run.awaitAccepted((1...4).map { "crowd-\($0)" })
             try run.awaitMarks()
             try run.deployment.replaceRedis()
-            try run.await("the ends") {
+            try run.await("the end of every activity") {
                 try run.takeResults(milliseconds: 10)
                 return run.results.lifetimeEndOutcomes.count == 4
                     && run.results.lifetimeEndOutcomes.values.allSatisfy { $0.contains("accepted") }
@@ -189,14 +189,12 @@ extension ExampleRun {
         try #require(try self.readActivity(activity, app: app)["contentState"] as? NSDictionary)
     }
 
-    /// Returns the number of activities in all timetables.
-    fileprivate func timetableLifeCount() throws -> String {
+    fileprivate func areTimetablesEmpty() throws -> Bool {
         let script =
             // Lua: the sum of the sizes of the 32 timetables.
             "local n = 0 for i = 0, 31 do n = n + redis.call('ZCARD', '{causeway:lifetimes:' .. i .. '}') end return n"
-        return String(
-            try #require(Deployment.redisReply(port: deployment.redisPort, to: "EVAL \"\(script)\" 0")).dropFirst()
-        )
+        let reply = try #require(Deployment.redisReply(port: deployment.redisPort, to: "EVAL \"\(script)\" 0"))
+        return reply.dropFirst() == "0"
     }
 
     /// Starts a second worker of the same group.

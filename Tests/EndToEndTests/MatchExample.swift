@@ -42,7 +42,7 @@ final class MatchExample {
     }
 
     /// Waits until a command to the audience has the result that covers all its ranges.
-    func awaitDelivered(_ command: String) throws {
+    func awaitTotalResult(of command: String) throws {
         try eventually("the result of \(command): \(run.results.byCommand[command] ?? [])", every: .zero) {
             if (run.results.byCommand[command] ?? []).contains(where: { $0["ranges"] != nil }) { return true }
             // Waits for the next result.

@@ -17,7 +17,7 @@ struct MatchTests {
                 try run.send(command)
                 let identifier = try #require(command["id"] as? String)
                 if command["audience"] != nil {
-                    try example.awaitDelivered(identifier)
+                    try example.awaitTotalResult(of: identifier)
                 } else {
                     try run.awaitAccepted([identifier])
                 }

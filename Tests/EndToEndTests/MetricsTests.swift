@@ -53,8 +53,8 @@ struct MetricsTests {
                 $0.sum("causeway_outcomes_total") == Double(reader.resultCount)
                     && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0
             }
-            try compare(scrape, with: reader, commandCount: feed.commandCount)
-            try compare(scrape, with: try simulatorStatistics(of: run))
+            try expectSameCounts(scrape, as: reader, commandCount: feed.commandCount)
+            try expectSameCounts(scrape, as: try simulatorStatistics(of: run))
             #expect(scrape.sum("causeway_oldest_unsettled_seconds") == 0)
             #expect(
                 scrape.sum("causeway_partitions_assigned")
@@ -91,7 +91,7 @@ struct MetricsTests {
         return names.subtracting(Self.eventDrivenMetrics)
     }
 
-    private func compare(_ scrape: Scrape, with reader: ResultsReader, commandCount: Int) throws {
+    private func expectSameCounts(_ scrape: Scrape, as reader: ResultsReader, commandCount: Int) throws {
         let tally = reader.tally
         let app = ["app": "cricket"]
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "superseded"]) == Double(tally[.superseded]))
@@ -115,7 +115,7 @@ struct MetricsTests {
         return try #require(response as? JSONObject)
     }
 
-    private func compare(_ scrape: Scrape, with statistics: JSONObject) throws {
+    private func expectSameCounts(_ scrape: Scrape, as statistics: JSONObject) throws {
         let requests = try #require(statistics["requests"] as? Double)
         let byPriority = try #require(statistics["acceptedByPriority"] as? JSONObject)
         // At least the ten starts and the twenty ends are sent, however slow the machine is.
@@ -145,7 +145,7 @@ struct MetricsTests {
             defer { run.close() }
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            try run.awaitMetrics("its partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            try run.awaitMetrics("a worker with partitions") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.scrape().sum("causeway_draining") == 0)
             // APNs responds only after the test has checked the draining worker.
@@ -159,7 +159,7 @@ struct MetricsTests {
 
             let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
-            try run.awaitMetrics("the end coming", within: .seconds(10)) { $0.sum("causeway_draining") == 1 }
+            try run.awaitMetrics("a draining worker", within: .seconds(10)) { $0.sum("causeway_draining") == 1 }
             #expect(try run.status(of: "/readyz") == 503)
             #expect(try run.status(of: "/livez") == 200)
             #expect(worker.poll() == nil)
@@ -173,7 +173,9 @@ struct MetricsTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            try run.awaitMetrics("the first worker") { ($0.sum("causeway_partitions_assigned") ?? 0) > 0 }
+            try run.awaitMetrics("the partitions of the first worker") {
+                ($0.sum("causeway_partitions_assigned") ?? 0) > 0
+            }
             let secondWorker = try ChildProcess(
                 name: "second worker",
                 command: [ExampleRun.programs.causeway, "worker", "--config", run.deployment.path("causeway.yaml")],
@@ -191,7 +193,7 @@ struct MetricsTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             let configuration = run.deployment.path("causeway.yaml")
-            try run.awaitMetrics("its partitions") { $0.sum("causeway_partitions_assigned") == 40 }
+            try run.awaitMetrics("a worker with partitions") { $0.sum("causeway_partitions_assigned") == 40 }
             let program = try ExampleRun.programs.causeway
             let liveOutput = try runProgram(program, ["health", "--config", configuration])
             #expect(liveOutput.exitCode == 0 && liveOutput.text.hasSuffix("\nok\n"), "\(liveOutput.text)")
@@ -263,7 +265,10 @@ struct MetricsTests {
         try text.write(toFile: path, atomically: true, encoding: .utf8)
         let otherProcessOutput = try runProgram(ExampleRun.programs.causeway, ["health", "--process", "\(getpid())"])
         #expect(otherProcessOutput.exitCode == 1, "\(otherProcessOutput.text)")
-        #expect(WorkerProcess.all.map(\.identifier).contains(process) == false, "the tests are another program")
+        #expect(
+            WorkerProcess.all.map(\.identifier).contains(process) == false,
+            "only this program's own processes are listed"
+        )
         // The form of an address in Linux' /proc/net/tcp: an IP address and a port in hexadecimal.
         for (line, host, port) in [
             ("0100007F:24F8", "127.0.0.1", 9_464), ("00000000:0050", "0.0.0.0", 80),

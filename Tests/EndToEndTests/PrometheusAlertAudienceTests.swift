@@ -24,7 +24,7 @@ struct PrometheusAlertAudienceTests {
                 try run.send(command)
             }
             try send()
-            try example.awaitDelivered("state-1")
+            try example.awaitTotalResult(of: "state-1")
             let healthyScrape = try run.awaitSteadyState("a round that has ended") {
                 $0.sum("causeway_audience_rounds") == 0
             }

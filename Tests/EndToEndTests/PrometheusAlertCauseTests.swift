@@ -13,10 +13,10 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.add(try run.awaitSteadyState("Redis") { $0.hasAllDependencies }, minutes: 15)
+            history.add(try run.awaitSteadyState("a worker that reaches Redis") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
             try run.deployment.stopRedis()
-            try run.awaitMetrics("Redis gone") { $0.sum("causeway_redis_ready") == 0 }
+            try run.awaitMetrics("a worker without Redis") { $0.sum("causeway_redis_ready") == 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
             #expect(try run.findings().contains("CausewayRedisAway"))
@@ -27,7 +27,9 @@ struct PrometheusAlertCauseTests {
             }
             history.add(waitingScrape, minutes: 5, firing: "CausewayRedisAway")
             try run.deployment.restartRedis()
-            let backScrape = try run.awaitMetrics("Redis again") { $0.sum("causeway_redis_ready") == 1 }
+            let backScrape = try run.awaitMetrics("a worker that reaches Redis again") {
+                $0.sum("causeway_redis_ready") == 1
+            }
             #expect(try #require(backScrape.sum("causeway_redis_reconnects_total")) >= 1)
             try updates.awaitAll()
             let healthyScrape = try run.awaitSteadyState("nothing that waits") {
@@ -43,13 +45,16 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.addExpectingNoAlert(try run.awaitSteadyState("no error") { $0.hasAllDependencies }, minutes: 15)
+            history.addExpectingNoAlert(
+                try run.awaitSteadyState("a worker without errors") { $0.hasAllDependencies },
+                minutes: 15
+            )
             try run.deployment.runRedisCommand("CONFIG SET maxmemory 1")
             try updates.sendWithoutWaiting()
             // The worker repeats the refused call, so the number of errors grows from reading to reading.
             var seenErrorCount = 0.0
             for _ in 0..<10 {
-                let refusedScrape = try run.awaitSteadyState("another error") {
+                let refusedScrape = try run.awaitSteadyState("another error of Redis") {
                     ($0.sum("causeway_redis_errors_total", ["code": "outOfMemory"]) ?? 0) > seenErrorCount
                 }
                 seenErrorCount = refusedScrape.sum("causeway_redis_errors_total") ?? 0
@@ -104,11 +109,14 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.addExpectingNoAlert(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 20)
+            history.addExpectingNoAlert(
+                try run.awaitSteadyState("a healthy worker") { $0.hasAllDependencies },
+                minutes: 20
+            )
             try run.awaitMarks()
             try run.deployment.replaceRedis()
-            try run.await("the finding") { try run.findings().contains("CausewayRedisLost") }
-            let healedScrape = try run.awaitSteadyState("that all is read again") {
+            try run.await("the finding CausewayRedisLost") { try run.findings().contains("CausewayRedisLost") }
+            let healedScrape = try run.awaitSteadyState("a worker that has read all records again") {
                 $0.hasAllDependencies && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0
             }
@@ -123,7 +131,10 @@ struct PrometheusAlertCauseTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.addExpectingNoAlert(try run.awaitSteadyState("a push") { $0.hasAllDependencies }, minutes: 15)
+            history.addExpectingNoAlert(
+                try run.awaitSteadyState("a healthy worker") { $0.hasAllDependencies },
+                minutes: 15
+            )
             try updates.floodOnePartition(activities: 0..<60)
             let heldScrape = try run.awaitSteadyState("held commands") {
                 $0.sum("causeway_outcomes_total", ["outcome": "held"]) == 60
@@ -207,7 +218,7 @@ struct PrometheusAlertCauseTests {
             let registeredPhones = try RegisteredPhones(run, count: 60)
             try registeredPhones.send(to: registeredPhones.activities)
             let labels = ["app": "ride", "environment": "sandbox"]
-            let initialScrape = try run.awaitSteadyState("a push each") {
+            let initialScrape = try run.awaitSteadyState("an accepted push to each phone") {
                 $0.sum("causeway_pushes_total", ["status": "200"]) == 60
             }
             // The rule needs the increase from 0, so the series must exist before the first 410.
@@ -270,7 +281,7 @@ struct PrometheusAlertCauseTests {
             #expect(try #require(spentScrape.sum("causeway_budget_spent_total", labels)) <= 2)
             history.add(spentScrape, minutes: 10)
             try updates.sendOne()
-            let laterScrape = try run.awaitSteadyState("one more") {
+            let laterScrape = try run.awaitSteadyState("another demoted push") {
                 $0.sum("causeway_budget_demotions_total", labels)
                     == (spentScrape.sum("causeway_budget_demotions_total", labels) ?? 0) + 1
             }

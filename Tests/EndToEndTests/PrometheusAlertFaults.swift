@@ -85,7 +85,7 @@ enum RedisCluster {
         let busPort =
             try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
         var meetCommandCount = 0
-        try eventually("a cluster") {
+        try eventually("a cluster that has all slots") {
             // Redis forgets a CLUSTER MEET that gets no reply in time, so the command is repeated.
             if meetCommandCount % 100 == 0 {
                 _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", busPort)

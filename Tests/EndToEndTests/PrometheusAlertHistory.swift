@@ -29,8 +29,8 @@ struct PrometheusAlertHistory {
     mutating func expect(firing alerts: String...) { expect(alerts) }
 
     mutating func expect(_ alerts: [String]) {
-        let lastSample = readings.reduce(0) { $0 + $1.minutes } * 60 - Self.secondsBetweenSamples
-        expectations.append((lastSample, alerts))
+        let lastSampleAtSeconds = readings.reduce(0) { $0 + $1.minutes } * 60 - Self.secondsBetweenSamples
+        expectations.append((lastSampleAtSeconds, alerts))
     }
 
     func evaluate(sourceLocation: SourceLocation = #_sourceLocation) throws {
@@ -51,7 +51,8 @@ struct PrometheusAlertHistory {
     /// The series without a histogram's buckets whose value is not the same in all readings.
     private var changingSeries: [String: String] {
         series.filter { name, samples in
-            !name.contains("_bucket{") && Set(samples.split(separator: " ").map { $0.prefix { $0 != "+" } }).count > 1
+            let values = Set(samples.split(separator: " ").map { sample in sample.prefix { $0 != "+" } })
+            return !name.contains("_bucket{") && values.count > 1
         }
     }
 
@@ -80,7 +81,7 @@ struct PrometheusAlertHistory {
     /// The samples of each series that a rule may read, in promtool's format, with the labels that Prometheus
     /// adds.
     private var series: [String: String] {
-        let names = readings.reduce(into: Set<String>()) { $0.formUnion($1.scrape.map { Set($0.series.keys) } ?? []) }
+        let names = Set(readings.compactMap { $0.scrape }.flatMap { $0.series.keys })
         var series: [String: String] = [:]
         for name in names where Self.metricsReadByRules.contains(String(name.prefix { $0 != "{" })) {
             let labels = name.drop { $0 != "{" }.dropFirst().dropLast()

@@ -13,15 +13,15 @@ struct PrometheusAlertLoadTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            // The alert compares with the lag ten minutes before, so the first reading must have the lag of commands. It
-            // is absent until the worker knows the ends of their logs.
+            // The alert compares with the lag ten minutes before, so the first reading must have the lag of commands.
+            // It is absent until the worker knows the ends of their logs.
             let startScrape = try run.awaitSteadyState("no lag") {
                 $0.commandsLag == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
             history.addExpectingNoAlert(startScrape, minutes: 15)
             try run.deployment.stopRedis()
             try updates.floodOnePartition(activities: 0..<1_200)
-            let lagScrape = try run.awaitSteadyState("a lag", alerting: [.redisAway, .lagGrows]) {
+            let lagScrape = try run.awaitSteadyState("a lag of 1,200 commands", alerting: [.redisAway, .lagGrows]) {
                 ($0.commandsLag ?? 0) >= 1_200
             }
             history.add(lagScrape, minutes: 9)
@@ -45,7 +45,7 @@ struct PrometheusAlertLoadTests {
         try await evaluatingAlerts { run, history in
             let registeredPhones = try RegisteredPhones(run, count: 16)
             try registeredPhones.send(to: registeredPhones.activities)
-            let healthyScrape = try run.awaitSteadyState("a push each") {
+            let healthyScrape = try run.awaitSteadyState("an accepted push to each phone") {
                 $0.sum("causeway_freshness_seconds_count") == 16
             }
             history.addExpectingNoAlert(healthyScrape, minutes: 15)
@@ -71,7 +71,7 @@ struct PrometheusAlertLoadTests {
             try run.replaceWorker(by: ["/usr/bin/nice", "-n", "5"])
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            history.add(try run.awaitSteadyState("idleness") { $0.hasAllDependencies }, minutes: 15)
+            history.add(try run.awaitSteadyState("an idle worker") { $0.hasAllDependencies }, minutes: 15)
             history.expect()
             // The next flood is sent when the worker has less than one flood left. A flood must be large: the lane
             // processes 1,000 records faster than this test sends the next 1,000.
@@ -98,12 +98,12 @@ struct PrometheusAlertLoadTests {
     /// stopped.
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
-            let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
+            let healthyScrape = try run.awaitSteadyState("a worker with partitions") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 30)
             var start = healthyScrape.sum("process_start_time_seconds")
             for _ in 0..<2 {
                 try run.deployment.killAndRestartWorker()
-                let anotherScrape = try run.awaitSteadyState("another start") {
+                let anotherScrape = try run.awaitSteadyState("a restarted worker") {
                     $0.sum("process_start_time_seconds") != start
                 }
                 start = anotherScrape.sum("process_start_time_seconds")
@@ -131,7 +131,7 @@ struct PrometheusAlertLoadTests {
     /// reports that.
     @Test func `A committed offset that the log does not have causes an alert`() async throws {
         try await evaluatingAlerts { run, history in
-            let healthyScrape = try run.awaitSteadyState("partitions") { $0.hasAllDependencies }
+            let healthyScrape = try run.awaitSteadyState("a worker with partitions") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 15)
             // Without its mark, a partition that is not read from offset 0 looks as if Redis had lost what its records
             // wrote.
@@ -144,7 +144,10 @@ struct PrometheusAlertLoadTests {
                 $0.hasAllDependencies && $0.sum("causeway_partitions_standing_still") == 1
             }
             let partition = ["topic": "commands", "partition": "0"]
-            #expect(stillScrape.sum("causeway_consumer_lag_records", partition) == nil, "not known, which is not zero")
+            #expect(
+                stillScrape.sum("causeway_consumer_lag_records", partition) == nil,
+                "the lag is unknown, so it has no series"
+            )
             #expect(try run.findings().contains("CausewayPartitionStandsStill"))
             history.add(stillScrape, minutes: 5, firing: "CausewayPartitionStandsStill")
         }
@@ -188,10 +191,13 @@ struct PrometheusAlertLoadTests {
             let run = try ExampleRun(["ride"], onClusterOf: servers, mode: "cluster")
             defer { run.close() }
             var history = PrometheusAlertHistory()
-            let healthyScrape = try run.awaitSteadyState("both servers") { $0.hasAllDependencies }
+            let healthyScrape = try run.awaitSteadyState("a worker that reaches both servers") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try run.stopForGood("redis \(servers[1])")
-            let awayScrape = try run.awaitSteadyState("one server away", alerting: [.redisServerAway]) {
+            let awayScrape = try run.awaitSteadyState(
+                "a worker that does not reach one server",
+                alerting: [.redisServerAway]
+            ) {
                 $0.sum("causeway_redis_servers_away") == 1 && $0.sum("causeway_redis_ready") == 1
             }
             #expect(try run.findings().contains("CausewayRedisServerAway"))

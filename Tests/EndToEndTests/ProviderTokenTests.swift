@@ -36,7 +36,9 @@ struct ProviderTokenTests {
                     .count
                     - 1
             }
-            try run.await("the other worker") { try occurrenceCount(of: "worker started", in: "other.log") > 0 }
+            try run.await("the start of the other worker") {
+                try occurrenceCount(of: "worker started", in: "other.log") > 0
+            }
             let signedMessage = "signed the fleet's provider token"
             #expect(
                 try occurrenceCount(of: signedMessage, in: "worker.log")

@@ -13,7 +13,7 @@ struct ReadinessTests {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
             var pages: [String] = []
-            try run.await("readiness") {
+            try run.await("a ready worker") {
                 guard let page = try? WorkerPage("/readyz", port: run.deployment.httpPort) else { return false }
                 if pages.last != page.text { pages.append(page.text) }
                 return page.status == 200
@@ -35,10 +35,10 @@ struct ReadinessTests {
                 return text
             }
             defer { run.close() }
-            try run.await("readiness before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
+            try run.await("a ready worker, before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
             let updates = try RideUpdates(run)
             try updates.sendWithoutWaiting()
-            try run.await("a refusal") {
+            try run.await("a worker that is not ready after a refusal") {
                 try run.takeResults(milliseconds: 10)
                 let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
                 return page.status == 503 && page.text.contains("[-] keys: APNs refuses every app's")
@@ -53,11 +53,11 @@ struct ReadinessTests {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
             defer { run.close() }
-            try run.await("readiness before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
+            try run.await("a ready worker, before anything was sent") { (try? run.status(of: "/readyz")) == 200 }
             let updates = try RideUpdates(run)
             try run.setFaults(["reasonShares": ["Forbidden": 1]])
             try updates.sendWithoutWaiting()
-            try run.await("a refusal") { (try? run.status(of: "/readyz")) == 503 }
+            try run.await("a worker that is not ready after a refusal") { (try? run.status(of: "/readyz")) == 503 }
             try run.setFaults(["serviceUnavailableShare": 1])
             // A lane notes the responses in order. When the second 503 is counted, the lane has already
             // evaluated the first one.
@@ -69,7 +69,7 @@ struct ReadinessTests {
                     .contains("[-] keys: APNs refuses every app's")
             )
             try run.setFaults([:])
-            try run.await("an accepted push") { (try? run.status(of: "/readyz")) == 200 }
+            try run.await("a worker that is ready after an accepted push") { (try? run.status(of: "/readyz")) == 200 }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }
     }

@@ -52,7 +52,7 @@ final class ReceivedHeaders: ConsumerHandler {
             .visit { name, value in
                 headers[String(decoding: name, as: UTF8.self)] = value.map { String(decoding: $0, as: UTF8.self) }
             }
-        // The topics have indices in the order in which the consumer names them: 1 is that of dead letters.
+        // A topic's index is its place in the consumer's list of topics: 1 is the topic of dead letters.
         if message.topic.index == 1 { return deadLetterHeaders.append(headers) }
         guard let value = message.value,
             let object = try? JSONSerialization.jsonObject(with: Data(value)) as? JSONObject,

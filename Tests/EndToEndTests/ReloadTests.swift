@@ -79,7 +79,7 @@ struct ReloadTests {
                 encoding: .utf8
             )
             try #require(run.deployment.worker).signal(SIGHUP)
-            try run.await("the reload") {
+            try run.await("a log line about the added policy") {
                 try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
                     .contains("configuration reloaded changed=policies.added")
             }
@@ -153,12 +153,12 @@ private final class ContinuousUpdates {
 
     func send(untilAccepted count: Int) throws {
         while acceptedUpdateTimesMilliseconds.count < count {
-            try sendOne("\(count) accepted updates, there are \(acceptedUpdateTimesMilliseconds.count)")
+            try sendOne(awaiting: "\(count) accepted updates, there are \(acceptedUpdateTimesMilliseconds.count)")
         }
     }
 
     func send(untilLogHas text: String) throws {
-        while try !log().contains(text) { try sendOne("\(text) in the worker's log:\n\(try log())") }
+        while try !log().contains(text) { try sendOne(awaiting: "\(text) in the worker's log:\n\(try log())") }
     }
 
     func awaitAllResults() throws {
@@ -168,8 +168,8 @@ private final class ContinuousUpdates {
         }
     }
 
-    private func sendOne(_ what: @autoclosure () throws -> String) throws {
-        guard Date() < deadline else { throw Timeout(awaiting: try what()) }
+    private func sendOne(awaiting awaitedEvent: @autoclosure () throws -> String) throws {
+        guard Date() < deadline else { throw Timeout(awaiting: try awaitedEvent()) }
         let identifier = "flow-\(sentIdentifiers.count)"
         var (command, aps) = (update, update["aps"] as? JSONObject ?? [:])
         aps["timestamp"] = Int(Date().timeIntervalSince1970)

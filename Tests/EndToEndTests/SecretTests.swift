@@ -48,11 +48,14 @@ struct SecretTests {
             for (secret, text) in Self.secretExamples where secret != "a token in Base64" {
                 let argument = "\u{25C7} Test case passing 1 argument text \u{2192} \"\(text)\" to it started.\n"
                 try TextFile.write("\(argument)\u{2714} Test it passed.\n", to: outputFile)
-                #expect(try runProgram(script, [outputFile]).exitCode == 0, "\(secret) is a test's own argument")
+                #expect(
+                    try runProgram(script, [outputFile]).exitCode == 0,
+                    "the script skips a test's argument: \(secret)"
+                )
                 try TextFile.write("\(argument)\u{2714} Test it passed.\nINFO \(text)\n", to: outputFile)
                 let searchRun = try runProgram(script, [outputFile])
                 #expect(searchRun.exitCode == 1 && searchRun.text.hasPrefix("\(outputFile):3: a "), "\(secret)")
-                #expect(!searchRun.text.contains(Self.token), "it names the place alone")
+                #expect(!searchRun.text.contains(Self.token), "the script prints the place, not the secret")
             }
         }
     }
@@ -108,8 +111,8 @@ struct SecretTests {
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try run.takeResults(milliseconds: 500)
             let text = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
-            #expect(text.contains("kafka.propertyFiles.sasl.password"), "the file is readable by others")
-            #expect(text.contains(" DEBUG "), "nothing is held back")
+            #expect(text.contains("kafka.propertyFiles.sasl.password"), "the log warns that others may read the file")
+            #expect(text.contains(" DEBUG "), "the log has its detailed lines")
             #expect(search.findings(in: text) == [])
             for objects in run.results.byCommand.values {
                 #expect(search.findings(in: "\(objects)") == [], "\(objects)")

@@ -18,7 +18,7 @@ struct ShutdownTests {
             let deployment = match.run.deployment
             let simulator = try #require(deployment.processesExceptWorker.first { $0.name == "simulator" })
             try match.play(until: 10_000)
-            try match.read { match.reader.tally.commandCount > 0 }
+            try match.awaitResults { match.reader.tally.commandCount > 0 }
             // APNs does not respond, so a fast worker also has pushes in flight and leaves commands to the
             // next worker.
             simulator.signal(SIGSTOP)
@@ -35,7 +35,7 @@ struct ShutdownTests {
             simulator.signal(SIGCONT)
             #expect(worker.wait(milliseconds: 90_000) == .exited(0))
             try deployment.startWorker()
-            try match.read { match.reader.tally.commandCount == match.feed.commandCount }
+            try match.awaitResults { match.reader.tally.commandCount == match.feed.commandCount }
             let secondWorkerScrape = try match.run.awaitMetrics("outcomes of the second worker") {
                 $0.sum("causeway_outcomes_total") ?? 0 > 0
             }
@@ -43,7 +43,7 @@ struct ShutdownTests {
             #expect(match.reader.tally.repeatedResultCount == 0)
             #expect(
                 secondWorkerOutcomes < Double(match.feed.commandCount),
-                "the second began behind what the first had committed"
+                "the second worker began where the first worker's commit ended"
             )
             try match.expectFinalStates()
             try match.expectEachPushToHaveOneResult()
@@ -61,7 +61,7 @@ struct ShutdownTests {
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try match.play()
-            try match.read { match.reader.tally.commandCount > 0 }
+            try match.awaitResults { match.reader.tally.commandCount > 0 }
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
@@ -78,7 +78,7 @@ struct ShutdownTests {
 
             simulator.signal(SIGCONT)
             try deployment.startWorker()
-            try match.read { match.reader.tally.commandCount == match.feed.commandCount }
+            try match.awaitResults { match.reader.tally.commandCount == match.feed.commandCount }
             try match.expectFinalStates()
         }
     }
@@ -176,7 +176,7 @@ private final class MatchPlayback {
         run.close()
     }
 
-    func read(until isDone: () -> Bool) throws {
+    func awaitResults(until isDone: () -> Bool) throws {
         try eventually(
             "\(feed.commandCount) results, there are \(reader.tally.commandCount)",
             within: Self.matchWaitMax,
@@ -197,7 +197,7 @@ private final class MatchPlayback {
 
     func expectEachPushToHaveOneResult() throws {
         let pushCount = try phones.readAcceptedCounts().pushCount
-        try read { reader.tally.pushCount >= pushCount }
+        try awaitResults { reader.tally.pushCount >= pushCount }
         #expect(reader.tally.pushCount == pushCount)
     }
 

@@ -76,7 +76,7 @@ struct TraceExportTests {
             let goalCommand = try #require(try example.files.records("commands.jsonl").first { $0["audience"] != nil })
             try run.send(goalCommand, headers: [("traceparent", Self.sampledTraceparent)])
             let identifier = try #require(goalCommand["id"] as? String)
-            try example.awaitDelivered(identifier)
+            try example.awaitTotalResult(of: identifier)
             try receivedHeaders.await { $0.resultHeaders[identifier] != nil }
             let spans = try collector.awaitSpans(count: 3)
             let spansByName = Dictionary(grouping: spans) { $0["name"] as? String ?? "" }
@@ -282,7 +282,7 @@ struct TraceExportTests {
             _ = try collector.awaitSpans(count: 1)
             let worker = try #require(run.deployment.worker)
             worker.signal(SIGTERM)
-            #expect(worker.wait(milliseconds: 1_000) == nil, "it waits for the collector's response")
+            #expect(worker.wait(milliseconds: 1_000) == nil, "the worker waits for the collector's response")
             worker.signal(SIGTERM)
             #expect(worker.wait(milliseconds: 60_000) == .exited(0))
             // A worker that waits for the request's end would log that the collector did not respond.

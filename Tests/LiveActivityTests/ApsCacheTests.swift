@@ -28,7 +28,7 @@ struct ApsCacheTests {
                 )
             }
         }
-        #expect(recalledCount > 5_000, "dictionaries come again")
+        #expect(recalledCount > 5_000, "many dictionaries come from the cache")
     }
 
     @Test func `A dictionary is recalled at another place, and only as a whole`() throws {

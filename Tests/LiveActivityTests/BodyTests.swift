@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Request bodies")
 struct BodyTests {
-    static let bodies: [(RecordText, String)] = [
+    static let bodies: [(record: RecordText, body: String)] = [
         (.end, "{\"aps\":\(RecordText.endAps.text)}"),
         (.end.with("payload", "{}"), "{\"aps\":\(RecordText.endAps.text)}"),
         (.end.with("payload", " {\n} "), "{\"aps\":\(RecordText.endAps.text)}"),

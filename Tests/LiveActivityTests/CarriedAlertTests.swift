@@ -8,7 +8,7 @@ struct CarriedAlertTests {
     static let alert = #"{"title":"Goal","body":"3:1"}"#
 
     /// A command, and the same command with the alert that it carries, as a producer would write it.
-    static let carriers: [(String, String)] = [
+    static let carriers: [(command: String, commandWithAlert: String)] = [
         (
             #"{"app":"a","activity":"b","aps":{"event":"end","timestamp":1790000000}}"#,
             #"{"app":"a","activity":"b","aps":{"alert":\#(alert),"event":"end","timestamp":1790000000}}"#
@@ -48,7 +48,7 @@ struct CarriedAlertTests {
     }
 
     @Test func `The timestamp of a body with a carried alert is set at its new position`() throws {
-        let record = Record(Self.carriers[0].0)
+        let record = Record(Self.carriers[0].command)
         let (body, layout) = record.body(try record.command())
         var (written, writtenLayout) = Self.carry(Self.alert, in: body, layout)
         written.withUnsafeMutableBytes { Body.setTimestamp(1_790_000_099, in: $0, writtenLayout) }
@@ -72,7 +72,7 @@ struct CarriedAlertTests {
     }
 
     /// A dictionary with an alert, and the same dictionary without it.
-    static let alerts: [(String, String)] = [
+    static let alerts: [(aps: String, apsWithoutAlert: String)] = [
         (
             #"{"timestamp":1790000000,"alert":{"title":"a","body":"b"},"event":"end"}"#,
             #"{"timestamp":1790000000,"event":"end"}"#

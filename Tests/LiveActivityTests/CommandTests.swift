@@ -58,7 +58,7 @@ struct CommandTests {
         #expect(record.string(try record.command().policy) == name)
     }
 
-    static let accepted: [(String, RecordText)] = [
+    static let accepted: [(name: String, record: RecordText)] = [
         ("the longest name of a policy", RecordText.update.with("policy", "\"\(String(repeating: "a", count: 64))\"")),
         ("a priority of 5", RecordText.update.with("priority", "5")),
         ("the greatest sequence", RecordText.update.with("sequence", "18446744073709551615")),
@@ -135,7 +135,7 @@ struct CommandTests {
         #expect(record.string(command.identifier) == "€")
     }
 
-    static let dates: [(String, Int64)] = [
+    static let dates: [(literal: String, seconds: Int64)] = [
         ("0", 0), ("-0", 0), ("-5.5", 0), ("1", 1), ("1790000600", 1_790_000_600), ("1790000600.999", 1_790_000_600),
         ("1.7900006e9", 1_790_000_600), ("1.7900006E+9", 1_790_000_600), ("17900006000e-1", 1_790_000_600),
         ("0.5e1", 5), ("0.05e1", 0), ("0e99999999999999999999", 0), ("1e18", 1_000_000_000_000_000_000),

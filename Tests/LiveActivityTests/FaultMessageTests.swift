@@ -5,8 +5,8 @@ import Testing
 
 @Suite("Messages of faults")
 struct FaultMessageTests {
-    /// A record, the message without the place of the fault, and the text at that place.
-    static let messages: [(RecordText, String, String)] = [
+    /// `message` lacks the place of the fault; `place` is the text at this place.
+    static let messages: [(record: RecordText, message: String, place: String)] = [
         (
             .update.with("aps.timestamp", "1790000000000"),
             "aps.timestamp: must be whole seconds since 1970, 10 digits (milliseconds have 13, seconds since 2001 have 9)",

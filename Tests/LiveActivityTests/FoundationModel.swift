@@ -40,8 +40,8 @@ struct CommandModel: Equatable {
             Self.isAbsentOr(record["sequence"], { $0.unsigned != nil }),
             Self.isAbsentOr(record["priority"], { $0.unsigned == 5 || $0.unsigned == 10 }),
             Self.isAbsentOr(record["policy"], { Self.isPolicy($0.string) }),
-            Self.isAbsentOr(record["expiration"], { $0.unsigned.map { $0 <= 9_999_999_999 } ?? false }),
-            Self.isAbsentOr(record["payload"], { $0.object.map { $0["aps"] == nil } ?? false }),
+            Self.isAbsentOr(record["expiration"], { ($0.unsigned ?? .max) <= 9_999_999_999 }),
+            Self.isAbsentOr(record["payload"], { $0.object != nil && $0.object?["aps"] == nil }),
             Self.isAbsentOr(
                 record["channel"],
                 { $0.isBoolean && record["audience"] != nil || Self.isChannel($0.string) }

@@ -14,7 +14,7 @@ struct GrammarTests {
         "[\"a long enough string for three steps\"]",
     ]
 
-    static let invalidTexts: [(String, FaultCode)] = [
+    static let invalidTexts: [(text: String, code: FaultCode)] = [
         ("", .truncated), ("01", .trailingBytes), ("1.", .truncated), ("1.e5", .notJSON), (".5", .notJSON),
         ("-", .truncated), ("-a", .notJSON), ("+1", .notJSON), ("1e", .truncated), ("1e+", .truncated),
         ("1e+x", .notJSON),
@@ -127,7 +127,7 @@ struct GrammarTests {
 
 @Suite("Whole records")
 struct WholeRecordTests {
-    static let records: [(String, FaultCode)] = [
+    static let records: [(text: String, code: FaultCode)] = [
         ("", .emptyRecord), (" \n", .emptyRecord), ("[]", .wrongType), ("null", .wrongType), ("\"{}\"", .wrongType),
         ("x", .notJSON), ("\u{FEFF}{}", .byteOrderMark), ("\u{0}{}", .notJSON), ("{", .truncated),
         ("{}", .missingField),

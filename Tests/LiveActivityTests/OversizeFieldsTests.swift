@@ -139,7 +139,7 @@ struct OversizeFieldsTests {
             #expect(dropped == reportedNames.joined(separator: ","), "\(state) without \(names)")
             if !reportedNames.isEmpty { droppedCount += 1 }
         }
-        #expect(droppedCount > 1_000, "many states have the fields")
+        #expect(droppedCount > 1_000, "many states have fields to drop")
     }
 
     private static func state(of record: String) throws -> NSDictionary {

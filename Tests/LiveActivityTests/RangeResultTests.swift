@@ -121,6 +121,6 @@ struct RangeResultTests {
         #expect(Self.counts([.delivered: 9, .expired: 1, .failed: 3]).outcome == .expired)
         #expect(Self.counts([.started: 9, .failed: 1]).outcome == .started)
         #expect(Self.counts([.failed: 3, .unregistered: 2]).outcome == .delivered)
-        #expect(Set(RoundOutcome.allCases.map { "\($0.name)" }).count == RoundOutcome.allCases.count)
+        #expect(Set(FanoutOutcome.allCases.map { "\($0.name)" }).count == FanoutOutcome.allCases.count)
     }
 }

@@ -53,7 +53,7 @@ struct ReferenceTests {
                 continue
             }
             let target = reference.split(separator: "/").dropFirst()
-                .reduce(document as Any?) { ($0 as? [String: Any])?[String($1)] }
+                .reduce(document as Any?) { object, key in (object as? [String: Any])?[String(key)] }
             #expect(target != nil, "\(reference)")
         }
         // Each of the six topics has three references. All but the topic of dead letters also refer to a schema.
@@ -83,7 +83,7 @@ struct ReferenceTests {
     private func expect(_ format: RecordFormat, _ variant: String, full: [[String: Any]], least: [String: Any]) throws {
         let shape = try #require(format.variants.first { $0.name == variant }).shape
         let described = shape.fieldPaths()
-        #expect(full.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
+        #expect(Set(full.flatMap { Self.paths($0) }) == Set(described.map(\.path)))
         #expect(Self.paths(least) == Set(described.filter(\.isRequired).map(\.path)))
         let schema = try SchemaValidator(format.schema)
         for object in full + [least] {
@@ -211,7 +211,7 @@ struct ReferenceTests {
                 }
             }
         let described = RecordFormat.invalidation.variants[0].shape.fieldPaths()
-        #expect(records.reduce(into: []) { $0.formUnion(Self.paths($1)) } == Set(described.map(\.path)))
+        #expect(Set(records.flatMap { Self.paths($0) }) == Set(described.map(\.path)))
         let schema = try SchemaValidator(RecordFormat.invalidation.schema)
         for record in records {
             #expect(Self.paths(record).isSuperset(of: described.filter(\.isRequired).map(\.path)))
@@ -224,7 +224,7 @@ struct ReferenceTests {
         let sources =
             folders.flatMap { folder in
                 (FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)?.allObjects ?? [])
-                    .compactMap { ($0 as? URL).flatMap { try? String(contentsOf: $0, encoding: .utf8) } }
+                    .compactMap { file in (file as? URL).flatMap { try? String(contentsOf: $0, encoding: .utf8) } }
             }
             .joined()
         let literal = #/(?:reason: |code: |setReason\(|StaticString \{ |\? |: )"([A-Za-z0-9 ]+)"/#

@@ -73,7 +73,7 @@ struct RegistrationTests {
         #expect(Registration.writeDigests(of: .absent, in: record.bytes, into: room) == 0)
     }
 
-    static let variants: [(RecordText, frequent: Bool, shows: Version?, audiences: Int)] = [
+    static let variants: [(record: RecordText, frequent: Bool, shows: Version?, audiences: Int)] = [
         (.registration.without("frequentUpdates").without("shows").without("audiences"), false, nil, 0),
         (.registration.with("frequentUpdates", "false"), false, Version(timestamp: 1_790_000_000, sequence: 7), 2),
         (.registration.with("shows", "1790000001"), true, Version(timestamp: 1_790_000_001, sequence: 0), 2),

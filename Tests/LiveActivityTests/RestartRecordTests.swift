@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    /// A worker leaves such a record to a newer version. A damaged record must not wait.
+    /// A worker leaves such a record to a newer version of Causeway. A damaged record must not wait for that.
     @Test func `A record with a letter at its beginning, an unknown key or an unknown value is of a newer version`() {
         let update = Self.update(7, #"{"n":7}"#)
         let environment = update.replacing(#""id":"u""#, with: #""token":"00112233","environment":"later""#)

@@ -16,7 +16,7 @@ func withTexts<Result>(
     _ texts: [String?],
     _ body: ([UnsafeRawBufferPointer?]) throws -> Result
 ) rethrows -> Result {
-    let records = texts.map { $0.map { Record($0) } }
+    let records = texts.map { text in text.map { Record($0) } }
     return try withExtendedLifetime(records) { try body(records.map { $0?.bytes }) }
 }
 

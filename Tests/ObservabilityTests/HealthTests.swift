@@ -37,7 +37,7 @@ struct HealthTests {
         assignedPartitionCount: Int = 0,
         uptimeMilliseconds: Int64 = 60_000,
         hasReachedKafka: Bool = false,
-        isTopicMissing: Bool = false,
+        isCommandsTopicMissing: Bool = false,
         isEveryKeyRefused: Bool = false
     ) -> Bool {
         var condition = WorkerCondition()
@@ -47,7 +47,7 @@ struct HealthTests {
         condition.assignedPartitionCount = assignedPartitionCount
         condition.hasReachedKafka = hasReachedKafka || isKafkaReachable
         condition.isKafkaUnreachable = hasReachedKafka && !isKafkaReachable
-        condition.isTopicMissing = isTopicMissing
+        condition.isCommandsTopicMissing = isCommandsTopicMissing
         return
             HealthReport.readiness(
                 condition,
@@ -62,7 +62,7 @@ struct HealthTests {
         #expect(Self.isReady(.member, assignedPartitionCount: 0))
         #expect(!Self.isReady(.joining))
         #expect(!Self.isReady(.left))
-        #expect(!Self.isReady(.joining, isTopicMissing: true))
+        #expect(!Self.isReady(.joining, isCommandsTopicMissing: true))
         // In a cooperative rebalance the remaining partitions are still read while others are assigned again.
         #expect(Self.isReady(.joining, assignedPartitionCount: 3))
         #expect(!Self.isReady(.left, assignedPartitionCount: 3))

@@ -109,7 +109,7 @@ struct StatusPageTests {
         worker.publish(at: 0)
         #expect(worker.report(before: nil, at: 0).table("channels")?.rows.isEmpty == true)
         let status = worker.metricRegistry.channels
-        status.change(1) { $0.isConfigured = true }
+        status.change(1) { $0.hasConfiguredChannels = true }
         status.change(2) { counts in
             (counts.audienceChannelCount, counts.listedChannelCount) = (12, 8_100)
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
@@ -143,7 +143,7 @@ struct StatusPageTests {
             var worker = HealthyWorker()
             worker.publish(at: 0)
             worker.metricRegistry.channels.change(0) { counts in
-                counts.isConfigured = true
+                counts.hasConfiguredChannels = true
                 var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: moment)
                 (lastSnapshot.reconciledAtMilliseconds, lastSnapshot.nextDeletionAtMilliseconds) = (moment, moment)
                 counts.lastSnapshot = lastSnapshot

@@ -12,13 +12,13 @@ struct TraceContextTests {
         #expect(
             context.traceIdentifierHigh == 0x4bf9_2f35_77b3_4da6 && context.traceIdentifierLow == 0xa3ce_929d_0e0e_4736
         )
-        #expect(context.span == 0x00f0_67aa_0ba9_02b7)
+        #expect(context.spanIdentifier == 0x00f0_67aa_0ba9_02b7)
         #expect(context.isSampled && !context.hasRandomTraceIdentifier)
         #expect(context.description == Self.example)
     }
 
     @Test func `A child span keeps the id of its trace`() throws {
-        let child = try #require(Self.parse(Self.example)).child(span: 1)
+        let child = try #require(Self.parse(Self.example)).child(spanIdentifier: 1)
         #expect(child.description == "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000001-01")
     }
 

@@ -54,12 +54,12 @@ extension ReactorTests {
             for tag in 1...4 as ClosedRange<UInt64> {
                 _ = loop.schedule(afterMilliseconds: Int64(tag) * 400, handler: recorder, tag: tag)
             }
-            let began = loop.nowMicroseconds
+            let beganAtMicroseconds = loop.nowMicroseconds
             loop.run()
             #expect(loop.busyMicroseconds >= 15_000)
             // Between the four timers the loop waits three times for at least 200 ms. The busy time must not
             // include these waits.
-            #expect(loop.busyMicroseconds <= loop.nowMicroseconds - began - 3 * 200_000)
+            #expect(loop.busyMicroseconds <= loop.nowMicroseconds - beganAtMicroseconds - 3 * 200_000)
             #expect(loop.nowMicroseconds / 1_000 == loop.nowMilliseconds)
         }
     }
@@ -78,13 +78,13 @@ extension ReactorTests {
         @Test func `A timer never fires early by the loop's clock`() throws {
             let loop = try EventLoop()
             let recorder = EventRecorder()
-            let start = loop.nowMilliseconds
+            let startMilliseconds = loop.nowMilliseconds
             var elapsedMilliseconds: Int64 = -1
-            recorder.onFired = { _ in elapsedMilliseconds = loop.nowMilliseconds - start }
+            recorder.onFired = { _ in elapsedMilliseconds = loop.nowMilliseconds - startMilliseconds }
             _ = loop.schedule(afterMilliseconds: 20, handler: recorder, tag: 0)
             loop.runIteration(waitMilliseconds: 0)
             // The timer may fire only after 20 ms, measured from the first reading of the clock.
-            #expect((elapsedMilliseconds == -1) == (loop.nowMilliseconds - start < 20))
+            #expect((elapsedMilliseconds == -1) == (loop.nowMilliseconds - startMilliseconds < 20))
             runLoop(loop) { elapsedMilliseconds >= 0 }
             #expect(elapsedMilliseconds >= 20)
             recorder.onFired = nil

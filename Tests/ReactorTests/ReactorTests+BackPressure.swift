@@ -68,9 +68,9 @@ extension ReactorTests {
             connection.stream.close()
             pair.client.write([1])
             runLoop(pair.loop, forMilliseconds: 10)
-            let start = pair.loop.nowMilliseconds
+            let startMilliseconds = pair.loop.nowMilliseconds
             for _ in 0..<3 { pair.loop.runIteration(waitMilliseconds: 10) }
-            #expect(pair.loop.nowMilliseconds - start >= 20)
+            #expect(pair.loop.nowMilliseconds - startMilliseconds >= 20)
             pair.client.resumeReading()
             runLoop(pair.loop) { pair.recorder.isClosed }
             #expect(pair.recorder.closeErrors.count == 1)

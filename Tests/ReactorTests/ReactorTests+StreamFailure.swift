@@ -62,10 +62,10 @@ extension ReactorTests {
                     return stream
                 }
             runLoop(loop) { recorder.connectedCount > 0 }
-            let start = loop.nowMilliseconds
+            let startMilliseconds = loop.nowMilliseconds
             #expect(failure(to: address, timeoutMilliseconds: 50, loop: loop)?.code == .connectTimeout)
             // The stream's own time limit ends the attempt. The kernel would try for minutes.
-            #expect(50...30_000 ~= loop.nowMilliseconds - start)
+            #expect(50...30_000 ~= loop.nowMilliseconds - startMilliseconds)
             for filler in fillers { filler.close() }
         }
 

@@ -74,11 +74,11 @@ extension ReactorTests {
             let recorder = StreamRecorder()
             let stream = Stream(accepted: socketEnds[0], loop: loop, handler: recorder, tls: nil)
             runLoop(loop) { recorder.connectedCount == 1 }
-            let start = loop.nowMilliseconds
+            let startMilliseconds = loop.nowMilliseconds
             stream.shutDownAfterFlush()
             runLoop(loop) { recorder.isClosed }
             #expect(recorder.closeErrors == [nil])
-            #expect(loop.nowMilliseconds - start >= Stream.peerEndTimeoutMilliseconds)
+            #expect(loop.nowMilliseconds - startMilliseconds >= Stream.peerEndTimeoutMilliseconds)
             close(socketEnds[1])
         }
 

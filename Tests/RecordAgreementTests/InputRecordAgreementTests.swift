@@ -87,12 +87,12 @@ struct InputRecordAgreementTests {
     @Test func `The library writes each field of a command from its own properties`() throws {
         let localizedBody = RecordText.update.with("aps.alert.body", #"{"loc-key":"k","loc-args":["a"]}"#)
         let commands = Self.commands + [Array(localizedBody.text.utf8)]
-        let written = try commands.reduce(into: Set<String>()) { written, command in
+        let writtenPaths = try commands.reduce(into: Set<String>()) { paths, command in
             let value = try #require(FoundationValue(ServerLibrary.writeOwnFields(Data(command))))
-            written.formUnion(Self.paths(value))
+            paths.formUnion(Self.paths(value))
         }
-        let described = Set(RecordFormat.command.variants.flatMap { $0.shape.fieldPaths() }.map(\.path))
-        #expect(described.subtracting(written).isEmpty)
+        let describedPaths = Set(RecordFormat.command.variants.flatMap { $0.shape.fieldPaths() }.map(\.path))
+        #expect(describedPaths.subtracting(writtenPaths).isEmpty)
     }
 
     /// Returns the paths of all keys in a JSON object, joined with dots.

@@ -182,7 +182,7 @@ struct RandomRecordWriter {
             createdAtMilliseconds: Int64(randomNumber(1_000_000_000_000...4_000_000_000_000))
         )
         if randomBool() { entry.state = .deleting }
-        if randomBool() { entry.deleteAfterMilliseconds = Int64(randomNumber(1_000_000_000_000...4_000_000_000_000)) }
+        if randomBool() { entry.deletionDueMilliseconds = Int64(randomNumber(1_000_000_000_000...4_000_000_000_000)) }
         if randomBool() { entry.isPublished = randomBool() }
         return entry.topicValue
     }

@@ -69,8 +69,8 @@ package struct SchemaValidator {
     private func satisfiesBound(_ value: FoundationValue, _ keyword: String, _ argument: DocumentValue) throws -> Bool {
         switch (keyword, argument, value) {
         case ("minimum", .number(let minimum), .number(let number)): number.map { $0 >= minimum } ?? false
-        // The number is nil if it is negative, has a fraction or is beyond UInt64. The keyword "type" refuses such a
-        // number, so the maximum need not refuse it.
+        // `number` is nil for a number that is negative, has a fraction or is beyond UInt64. The keyword "type" refuses
+        // such a number, so "maximum" accepts it.
         case ("maximum", .number(let maximum), .number(let number)): number.map { $0 <= maximum } ?? true
         case ("minLength", .number(let minimum), .string(let text)): text.unicodeScalars.count >= minimum
         case ("maxLength", .number(let maximum), .string(let text)): text.unicodeScalars.count <= maximum

@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test func `Hosts without a port have the given default`() throws {
-        let url = try RedisURL("redis://a,b:1", defaultPort: RedisURL.sentinelPortDefault)
+        let url = try RedisURL("redis://a,b:1", defaultPort: RedisURL.defaultSentinelPort)
         #expect(url.locations == [.host("a", port: 26_379), .host("b", port: 1)])
     }
 

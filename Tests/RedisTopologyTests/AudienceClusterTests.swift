@@ -29,9 +29,9 @@ import Testing
                         let suffix = AudienceStoreKey.pageSuffix(bound)
                         return tag + suffix.indices.map { suffix[$0] }
                     }
-                let slot = Set(keys.map { $0.withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) } })
-                #expect(slot.count == 1)
-                slots.formUnion(slot)
+                let segmentSlots = Set(keys.map { key in key.withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) } })
+                #expect(segmentSlots.count == 1)
+                slots.formUnion(segmentSlots)
             }
             // Some segments share a slot by chance, so there are fewer slots than segments.
             #expect(slots.count > 200)

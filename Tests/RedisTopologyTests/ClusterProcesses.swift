@@ -51,18 +51,22 @@ final class ClusterProcesses {
         for node in nodes.dropFirst() {
             node.command("CLUSTER", "MEET", "127.0.0.1", String(primaries[0].port), busPort)
         }
-        try waitUntil(nodes) { node in
+        try waitUntil(nodes, show: "links to all nodes") { node in
             node.command("CLUSTER", "NODES").countOccurrences(of: " connected") == nodes.count
         }
         for (index, replica) in replicas.enumerated() {
-            try waitUntil([replica]) { $0.command("CLUSTER", "REPLICATE", identifiers[index]) == ["OK"] }
+            try waitUntil([replica], show: "the role of a replica") {
+                $0.command("CLUSTER", "REPLICATE", identifiers[index]) == ["OK"]
+            }
         }
-        try waitUntil(nodes) { node in
+        try waitUntil(nodes, show: "a complete cluster") { node in
             node.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true
                 && node.command("CLUSTER", "SLOTS").countOccurrences(of: "127.0.0.1") == nodes.count
                     - emptyPrimaries.count
         }
-        try waitUntil(replicas) { $0.command("INFO", "replication").first?.contains("master_link_status:up") == true }
+        try waitUntil(replicas, show: "a link to the primary") {
+            $0.command("INFO", "replication").first?.contains("master_link_status:up") == true
+        }
     }
 
     static func slots(of primary: Int, among count: Int) -> Range<Int> {
@@ -90,7 +94,9 @@ extension [String] {
 /// only for the writes of its own connection.
 func awaitReplication(from primary: RedisServer, to replica: RedisServer) throws {
     let writtenBytes = try #require(primary.replicationOffset("master_repl_offset"))
-    try waitUntil([replica]) { $0.replicationOffset("slave_repl_offset") ?? -1 >= writtenBytes }
+    try waitUntil([replica], show: "the primary's offset") {
+        $0.replicationOffset("slave_repl_offset") ?? -1 >= writtenBytes
+    }
 }
 
 extension RedisServer {
@@ -102,6 +108,8 @@ extension RedisServer {
 }
 
 /// Polls the servers until the condition holds for each, because they announce no changes.
-func waitUntil(_ servers: [RedisServer], _ condition: (RedisServer) -> Bool) throws {
-    for server in servers { try eventually("\(server.location)", every: .milliseconds(10)) { condition(server) } }
+func waitUntil(_ servers: [RedisServer], show awaitedState: String, _ condition: (RedisServer) -> Bool) throws {
+    for server in servers {
+        try eventually("\(awaitedState) at \(server.location)", every: .milliseconds(10)) { condition(server) }
+    }
 }

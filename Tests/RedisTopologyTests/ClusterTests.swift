@@ -23,7 +23,7 @@ import Testing
         return try TopologyCaller(configuration)
     }
 
-    private func sentCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
+    private func sendVerdictCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `The client finds all slots from one server, and follows each slot that moves under load`() throws {
         let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
@@ -35,7 +35,7 @@ import Testing
         #expect(caller.runLoop { caller.client.isReady })
         caller.enqueue(activities, claim: firstClaim)
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == activities.count)
+        #expect(sendVerdictCount(caller) == activities.count)
         #expect(caller.repeatedFailureCounts.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
 
@@ -56,7 +56,7 @@ import Testing
         // The first redirection tells the client the new owner of a slot, so only few calls are redirected.
         #expect(caller.repeatedFailureCounts[.moved] ?? 0 < caller.replyCount / 4)
         #expect(caller.replyCount > 20_000)
-        #expect(sentCount(caller) == 0, "a server has forgotten")
+        #expect(sendVerdictCount(caller) == 0, "no server has lost a first start")
         #expect(caller.repeatedFailureCounts[.moved] ?? 0 > 0 && caller.repeatedFailureCounts[.ask] ?? 0 > 0)
         #expect(Set(caller.repeatedFailureCounts.keys).isSubset(of: [.moved, .ask, .tryAgain]))
         #expect(caller.refusedFailureCounts.isEmpty)
@@ -99,21 +99,21 @@ import Testing
             return caller.replyCount >= otherActivityCount && unavailableServerCount > 0
         }
         #expect(haveOthersReplied && caller.client.isReady)
-        #expect(caller.waitingCallCount > 0, "the others waited for the replica")
+        #expect(caller.waitingCallCount > 0, "the calls to the killed primary wait for its replica")
         #expect((1...2).contains(unavailableServerCount), "the primary, and its replica when it is being connected to")
         #expect(caller.awaitAllReplies())
         #expect(caller.runLoop { caller.client.unavailableServerCount == 0 })
-        #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
+        #expect(caller.verdicts.count == activities.count && sendVerdictCount(caller) == 0)
         #expect(caller.refusedFailureCounts.isEmpty)
-        #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
+        #expect(caller.lossReasons.contains { $0.contains(cluster.primaries[0].location) })
 
         // The old primary starts again, as the replica of the server that replaced it.
         try cluster.primaries[0].start()
-        try waitUntil([cluster.primaries[0]]) { $0.command("ROLE").first == "slave" }
+        try waitUntil([cluster.primaries[0]], show: "the role of a replica") { $0.command("ROLE").first == "slave" }
         caller.reset()
         caller.enqueue(activities, claim: secondClaim)
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == 0 && caller.repeatedFailureCounts.isEmpty)
+        #expect(sendVerdictCount(caller) == 0 && caller.repeatedFailureCounts.isEmpty)
     }
 
     @Test func `A primary is frozen: its calls time out, and its replica replies to them`() throws {
@@ -128,15 +128,15 @@ import Testing
         caller.enqueue(activities, claim: secondClaim)
         #expect(caller.awaitAllReplies())
         #expect(caller.repeatedFailureCounts[.deadline] ?? 0 > 0)
-        #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
+        #expect(caller.verdicts.count == activities.count && sendVerdictCount(caller) == 0)
         // The frozen primary continues. Until it learns of the failover, it still acts as the primary, but the client
         // no longer asks it.
         cluster.primaries[1].resume()
-        try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
+        try waitUntil([cluster.primaries[1]], show: "the role of a replica") { $0.command("ROLE").first == "slave" }
         caller.reset()
         caller.enqueue(activities, claim: secondClaim)
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == 0)
+        #expect(sendVerdictCount(caller) == 0)
     }
 
     @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls continue`() throws {
@@ -172,7 +172,7 @@ import Testing
     }
 
     private static func slot(_ activity: Int) -> Int {
-        TopologyCaller.key(activity) { KeyHashSlot($0).hashSlot }
+        TopologyCaller.withKey(of: activity) { KeyHashSlot($0).hashSlot }
     }
 }
 
@@ -185,7 +185,7 @@ struct Resharding {
     private let cluster: ClusterProcesses
     private let clients: [BlockingClient]
     private let startTime: timespec
-    private var slot = 0
+    private var batchStartSlot = 0
     private var stepInMove = 0
 
     init(_ cluster: ClusterProcesses) throws {
@@ -204,12 +204,12 @@ struct Resharding {
 
     /// Whether some or all keys of the moving slots are already on the new owner.
     var areKeysAhead: Bool { stepInMove == 2 || stepInMove == 3 }
-    var batchIndex: Int { slot / Self.slotsPerStep }
+    var batchIndex: Int { batchStartSlot / Self.slotsPerStep }
 
     /// Makes the next step. Returns false when all slots have moved.
     mutating func step() -> Bool {
-        guard slot < KeyHashSlot.hashSlotCount else { return false }
-        let slots = slot..<min(slot + Self.slotsPerStep, KeyHashSlot.hashSlotCount)
+        guard batchStartSlot < KeyHashSlot.hashSlotCount else { return false }
+        let slots = batchStartSlot..<min(batchStartSlot + Self.slotsPerStep, KeyHashSlot.hashSlotCount)
         switch stepInMove {
         case 0:
             setSlots(slots, on: \.target) { ["IMPORTING", $0.sourceIdentifier] }
@@ -227,7 +227,7 @@ struct Resharding {
         stepInMove += 1
         if stepInMove == 5 {
             stepInMove = 0
-            slot = slots.upperBound
+            batchStartSlot = slots.upperBound
         }
         return true
     }

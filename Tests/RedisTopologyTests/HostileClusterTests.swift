@@ -83,7 +83,7 @@ import Testing
         }
         #expect(other.callCount == 2)
         #expect(caller.runLoop(limitMilliseconds: 30_000) { other.connectionCount == 0 })
-        #expect(owner.connectionCount == 1 && caller.reasons.isEmpty)
+        #expect(owner.connectionCount == 1 && caller.lossReasons.isEmpty)
         #expect(owner.lookUpCount + other.lookUpCount == lookUpCount)
     }
 
@@ -98,7 +98,7 @@ import Testing
         let caller = try TopologyCaller(RedisConfiguration(url: url, topology: .cluster), loop: loop)
         #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.noAuthentication))
-        let reason = caller.reasons.first ?? ""
+        let reason = caller.lossReasons.first ?? ""
         #expect(reason.contains("\(seed.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
     }
 
@@ -119,7 +119,7 @@ import Testing
         let owner = try FakeNode(loop: loop)
         let caller = try makeCaller(loop, owner)
         #expect(caller.callAndAwaitReplies(1))
-        let slot = TopologyCaller.key(1) { KeyHashSlot($0).hashSlot }
+        let slot = TopologyCaller.withKey(of: 1) { KeyHashSlot($0).hashSlot }
         owner.callReplies = ["-MOVED \(slot) 127.0.0.1:\(try Listener.findUnusedLoopbackPort())\r\n"]
         #expect(caller.callAndAwaitReplies(1))
         #expect(caller.repeatedFailureCounts[.moved] == 1 && owner.callCount == 3)
@@ -130,7 +130,7 @@ import Testing
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         let caller = try makeCaller(loop, nodes[0])
         #expect(caller.callAndAwaitReplies(1))
-        let slot = TopologyCaller.key(1) { KeyHashSlot($0).hashSlot }
+        let slot = TopologyCaller.withKey(of: 1) { KeyHashSlot($0).hashSlot }
         nodes[0].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].callReplies = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
         #expect(caller.callAndAwaitReplies(1))
@@ -144,7 +144,7 @@ import Testing
         seeds[1].slotsReply = "*0\r\n"
         let caller = try makeCaller(loop, seeds[0], seeds[1], seeds[2])
         #expect(caller.callAndAwaitReplies())
-        #expect(seeds[2].callCount == 1 && caller.reasons.isEmpty)
+        #expect(seeds[2].callCount == 1 && caller.lossReasons.isEmpty)
     }
 
     @Test func `A node that lost its slots is dropped`() throws {
@@ -155,11 +155,11 @@ import Testing
         configuration.replyDeadlineMilliseconds = 1_000
         let caller = try TopologyCaller(configuration, loop: loop)
         #expect(caller.callAndAwaitReplies(1))
-        let slot = TopologyCaller.key(1) { KeyHashSlot($0).hashSlot }
+        let slot = TopologyCaller.withKey(of: 1) { KeyHashSlot($0).hashSlot }
         nodes[0].slotsReply = nodes[1].allSlotsReply
         nodes[0].callReplies = ["-MOVED \(slot) \(nodes[1].location)\r\n"]
         #expect(caller.callAndAwaitReplies(1) && nodes[1].callCount == 1)
         #expect(caller.runLoop { nodes[0].connectionCount == 0 && nodes[1].connectionCount == 1 })
-        #expect(caller.reasons.isEmpty)
+        #expect(caller.lossReasons.isEmpty)
     }
 }

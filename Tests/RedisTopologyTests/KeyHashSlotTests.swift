@@ -34,7 +34,9 @@ import Testing
     private func slot(_ key: String) -> Int { Array(key.utf8).withUnsafeBytes { KeyHashSlot($0).hashSlot } }
 
     @Test func `Different keys have different fingerprints`() {
-        let fingerprints = Set((0..<100_000).map { TopologyCaller.key($0) { KeyHashSlot($0).fingerprint } })
+        let fingerprints = Set(
+            (0..<100_000).map { activity in TopologyCaller.withKey(of: activity) { KeyHashSlot($0).fingerprint } }
+        )
         #expect(fingerprints.count == 100_000 && !fingerprints.contains(0))
     }
 

@@ -96,7 +96,9 @@ import Testing
         let commandStatistics = importer.command("INFO", "commandstats").first ?? ""
         #expect(commandStatistics.contains("cmdstat_asking:calls=2"), "\(commandStatistics)")
         // The only client is the one that asks.
-        try waitUntil([importer]) { $0.command("CLIENT", "LIST").countOccurrences(of: " addr=") == 1 }
+        try waitUntil([importer], show: "a single client") {
+            $0.command("CLIENT", "LIST").countOccurrences(of: " addr=") == 1
+        }
         withExtendedLifetime(queries) {}
     }
 

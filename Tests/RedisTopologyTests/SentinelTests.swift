@@ -39,11 +39,11 @@ import Testing
                 // The test would wait for both.
                 sentinel.command("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "200")
             }
-            try waitUntil(sentinels) { sentinel in
+            try waitUntil(sentinels, show: "a replica and the other Sentinels") { sentinel in
                 let readField = Self.readMasterInformation(of: sentinel)
                 return readField("num-slaves") == "1" && readField("num-other-sentinels") == "2"
             }
-            try waitUntil([replica]) {
+            try waitUntil([replica], show: "a link to the primary") {
                 $0.command("INFO", "replication").first?.contains("master_link_status:up") == true
             }
         }
@@ -67,13 +67,13 @@ import Testing
     }
 
     private func makeCaller(_ sentinels: String, name: String = "mymaster") throws -> TopologyCaller {
-        let url = try RedisURL(sentinels, defaultPort: RedisURL.sentinelPortDefault)
+        let url = try RedisURL(sentinels, defaultPort: RedisURL.defaultSentinelPort)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@\(name)/0"), topology: .sentinel(url))
         configuration.replyDeadlineMilliseconds = 20_000
         return try TopologyCaller(configuration)
     }
 
-    private func sentCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
+    private func sendVerdictCount(_ caller: TopologyCaller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
         let watched = try WatchedServers()
@@ -84,7 +84,7 @@ import Testing
         )
         caller.enqueue(activities, claim: 1)
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == activities.count && caller.events == [.ready])
+        #expect(sendVerdictCount(caller) == activities.count && caller.events == [.ready])
         try awaitReplication(from: previousPrimary, to: watched.servers[1])
         caller.reset()
 
@@ -92,13 +92,13 @@ import Testing
         caller.enqueue(activities, claim: 2)
         #expect(caller.awaitAllReplies())
         #expect(
-            caller.verdicts.count == activities.count && sentCount(caller) == 0,
+            caller.verdicts.count == activities.count && sendVerdictCount(caller) == 0,
             "the replica did not have everything"
         )
         #expect(watched.servers[1].command("ROLE").first == "master")
 
         try previousPrimary.start()
-        try waitUntil([previousPrimary]) { server in
+        try waitUntil([previousPrimary], show: "a link to the new primary") { server in
             server.command("ROLE").first == "slave"
                 && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
         }
@@ -114,14 +114,14 @@ import Testing
             }
         )
         #expect(caller.awaitAllReplies())
-        #expect(sentCount(caller) == 0 && caller.refusedFailureCounts.isEmpty)
+        #expect(sendVerdictCount(caller) == 0 && caller.refusedFailureCounts.isEmpty)
         #expect(watched.primary() === previousPrimary)
     }
 
     /// A shared provider token survives the failure of the primary. Both stores find it on the new primary.
     @Test func `A shared provider token is found on the primary that takes over`() throws {
         let watched = try WatchedServers()
-        let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", defaultPort: RedisURL.sentinelPortDefault)
+        let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", defaultPort: RedisURL.defaultSentinelPort)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
         configuration.replyDeadlineMilliseconds = 20_000
         let (store, otherStore) = (
@@ -132,14 +132,17 @@ import Testing
         try store.writeToken("TEAM/KEY", text: [0, 255], timeToLiveMilliseconds: 600_000)
         #expect(try otherStore.readToken("TEAM/KEY")?.text == [0, 255])
         // The replica has the token and the lease before its primary dies.
-        try waitUntil([watched.servers[1]]) { $0.command("DBSIZE") == ["2"] }
+        try waitUntil([watched.servers[1]], show: "both keys") { $0.command("DBSIZE") == ["2"] }
         watched.servers[0].kill()
         #expect(throws: RedisError.self) { try store.readToken("TEAM/KEY") }
-        try waitUntil([watched.servers[1]]) { $0.command("ROLE").first == "master" }
+        try waitUntil([watched.servers[1]], show: "the role of the primary") { $0.command("ROLE").first == "master" }
         // A call fails until the Sentinels name the new primary. Each further call asks the Sentinels again.
-        try eventually("the key") { (try? store.readToken("TEAM/KEY")?.text) == [0, 255] }
-        try eventually("the key") { (try? otherStore.readToken("TEAM/KEY")?.text) == [0, 255] }
-        #expect(try !otherStore.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000), "the lease has gone over as well")
+        try eventually("the token in the first store") { (try? store.readToken("TEAM/KEY")?.text) == [0, 255] }
+        try eventually("the token in the other store") { (try? otherStore.readToken("TEAM/KEY")?.text) == [0, 255] }
+        #expect(
+            try !otherStore.acquireLease("TEAM/KEY", leaseMilliseconds: 600_000),
+            "the new primary has the lease, too"
+        )
     }
 
     @Test func `An unknown name, and a wrong password of the Sentinels, are reported`() throws {
@@ -149,12 +152,12 @@ import Testing
         let callerOfUnknownName = try makeCaller("redis://:watch@\(sentinel.location)", name: "other")
         #expect(callerOfUnknownName.runLoop { !callerOfUnknownName.events.isEmpty })
         #expect(callerOfUnknownName.events.first == .lost(.resolve))
-        #expect(callerOfUnknownName.reasons.first?.contains("knows no primary other") == true)
+        #expect(callerOfUnknownName.lossReasons.first?.contains("knows no primary other") == true)
 
         let callerWithWrongPassword = try makeCaller("redis://:hunter2@\(sentinel.location)")
         #expect(callerWithWrongPassword.runLoop { !callerWithWrongPassword.events.isEmpty })
         #expect(callerWithWrongPassword.events.first == .lost(.wrongPassword))
-        #expect(callerWithWrongPassword.reasons.allSatisfy { !$0.contains("hunter2") })
+        #expect(callerWithWrongPassword.lossReasons.allSatisfy { !$0.contains("hunter2") })
 
         let callerWithoutSentinel = try makeCaller("redis://:watch@127.0.0.1:\(try Listener.findUnusedLoopbackPort())")
         #expect(callerWithoutSentinel.runLoop { callerWithoutSentinel.events.count > 1 })
@@ -170,7 +173,7 @@ import Testing
         let caller = try makeCaller("redis://\(sentinel.location),\(silentLocation)")
         #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.noAuthentication))
-        let reason = caller.reasons.first ?? ""
+        let reason = caller.lossReasons.first ?? ""
         #expect(reason.contains("\(sentinel.location): ") && reason.contains("\(silentLocation): "), "\(reason)")
         // The next look-up begins with another Sentinel, or with the same one again.
         #expect(caller.runLoop { caller.events.count > 2 })
@@ -205,12 +208,12 @@ import Testing
         }
         let caller = try makeCaller(sentinels)
         #expect(caller.runLoop { !caller.events.isEmpty })
-        #expect(caller.events == [.ready], "\(caller.reasons)")
+        #expect(caller.events == [.ready], "\(caller.lossReasons)")
         #expect(caller.callAndAwaitReplies() && primary.command("DBSIZE") == ["1"])
 
         let callerWithoutPrimary = try makeCaller([sentinels[0]])
         #expect(callerWithoutPrimary.runLoop { !callerWithoutPrimary.events.isEmpty })
         #expect(callerWithoutPrimary.events.first == .lost(.unknown))
-        #expect(callerWithoutPrimary.reasons.first?.contains("ROLE") == true, "\(callerWithoutPrimary.reasons)")
+        #expect(callerWithoutPrimary.lossReasons.first?.contains("ROLE") == true, "\(callerWithoutPrimary.lossReasons)")
     }
 }

@@ -80,8 +80,8 @@ import Testing
         #expect(callerOfOtherHost.runLoop { callerOfOtherHost.events.count > 1 })
         #expect(callerOfOtherHost.events.allSatisfy { $0 == .lost(.stream) })
         #expect(
-            callerOfOtherHost.reasons.allSatisfy { $0.contains("certificate") || $0.contains("mismatch") },
-            "\(callerOfOtherHost.reasons)"
+            callerOfOtherHost.lossReasons.allSatisfy { $0.contains("certificate") || $0.contains("mismatch") },
+            "\(callerOfOtherHost.lossReasons)"
         )
     }
 
@@ -94,7 +94,9 @@ import Testing
             "+config|get", "+info",
         ])
         secure.server.command("CLUSTER", "ADDSLOTSRANGE", "0", String(KeyHashSlot.hashSlotCount - 1))
-        try waitUntil([secure.server]) { $0.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true }
+        try waitUntil([secure.server], show: "a complete cluster") {
+            $0.command("CLUSTER", "INFO").first?.contains("cluster_state:ok") == true
+        }
         let caller = try makeCaller(
             "rediss://causeway:s%40cret@localhost:\(secure.port)",
             tls: secure.context(showsCertificate: true),
@@ -113,7 +115,7 @@ import Testing
                 callerWithWrongPassword.events == [.lost(.wrongPassword), .lost(.wrongPassword)]
             }
         )
-        #expect(callerWithWrongPassword.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("s@cret") })
+        #expect(callerWithWrongPassword.lossReasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("s@cret") })
     }
 
     @Test func `The server is no cluster, although the configuration says so`() throws {
@@ -121,7 +123,7 @@ import Testing
         let caller = try makeCaller("redis://\(server.location)", topology: .cluster)
         #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.unknown))
-        #expect(caller.reasons.first?.contains("cluster support disabled") == true)
+        #expect(caller.lossReasons.first?.contains("cluster support disabled") == true)
         #expect(!caller.client.isReady)
     }
 
@@ -134,7 +136,7 @@ import Testing
         let caller = try makeCaller("redis://\(server.location)", topology: .single)
         #expect(caller.runLoop { !caller.events.isEmpty })
         #expect(caller.events.first == .lost(.clusterEnabled))
-        #expect(caller.reasons.first?.contains("redis.mode") == true)
+        #expect(caller.lossReasons.first?.contains("redis.mode") == true)
         #expect(!caller.client.isReady)
     }
 

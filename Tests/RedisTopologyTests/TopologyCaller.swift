@@ -26,7 +26,7 @@ final class TopologyCaller {
     let loop: EventLoop
     let client: ActivityStore
     private(set) var events: [Event] = []
-    private(set) var reasons: [String] = []
+    private(set) var lossReasons: [String] = []
     /// The last verdict that a store's reply brought for each activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var replyCount = 0
@@ -77,7 +77,7 @@ final class TopologyCaller {
         replyCount = 0
         repeatedFailureCounts = [:]
         events = []
-        reasons = []
+        lossReasons = []
     }
 
     /// Runs the loop once, after sending as many calls as possible.
@@ -106,7 +106,7 @@ final class TopologyCaller {
         return awaitAllReplies()
     }
 
-    static func key<Value>(_ activity: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
+    static func withKey<Value>(of activity: Int, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
         Array(StoreModel.key(subject(activity)).utf8).withUnsafeBytes(body)
     }
 
@@ -157,7 +157,7 @@ final class TopologyCaller {
 
     private func redisLost(_ reason: RedisError) {
         events.append(.lost(reason.code))
-        reasons.append(reason.reason)
+        lossReasons.append(reason.reason)
     }
 
     private func redisWarned(_ warning: RedisWarning) { events.append(.warning(warning)) }

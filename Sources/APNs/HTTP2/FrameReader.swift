@@ -1,7 +1,7 @@
 import Glibc
 
-/// A whole received frame. The payload has no padding. Its memory is valid until the next frame is read, and only as
-/// long as the memory of the input is.
+/// A whole received frame. The payload has no padding, and is valid only until the next frame is read, and only while
+/// the input's memory is valid.
 struct Frame {
     var type: UInt8
     var flags: UInt8
@@ -21,7 +21,7 @@ struct FrameReader: ~Copyable {
     /// about a hundred bytes.
     static let headerBlockBytesMax = 65_536
     /// How many CONTINUATION frames one header block may have (R4). A peer could send empty ones without end.
-    static let continuationsMax = 16
+    static let continuationFramesMax = 16
 
     private let partialFrame: UnsafeMutableRawBufferPointer
     private var partialFrameBytes = 0
@@ -29,7 +29,7 @@ struct FrameReader: ~Copyable {
     /// arrives.
     private var headerBlock = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var headerBlockBytes = 0
-    private var continuationCount = 0
+    private var continuationFrameCount = 0
     /// The stream of the HEADERS frame whose header block is not complete; 0 if there is none.
     private var headerBlockStream: Int32 = 0
     private var headerBlockFlags: UInt8 = 0
@@ -223,7 +223,7 @@ struct FrameReader: ~Copyable {
         headerBlockStream = header.stream
         headerBlockFlags = header.flags
         headerBlockBytes = 0
-        continuationCount = 0
+        continuationFrameCount = 0
         try appendToHeaderBlock(part)
     }
 
@@ -234,8 +234,8 @@ struct FrameReader: ~Copyable {
         guard headerBlockStream != 0, header.type == FrameType.continuation, header.stream == headerBlockStream else {
             throw ConnectionFault(.protocolError, "HEADERS and CONTINUATION out of order (RFC 9113, 6.10)")
         }
-        continuationCount += 1
-        guard continuationCount <= Self.continuationsMax else {
+        continuationFrameCount += 1
+        guard continuationFrameCount <= Self.continuationFramesMax else {
             throw ConnectionFault(.enhanceYourCalm, "a header block in too many parts (RFC 9113, 10.5.1)")
         }
         try appendToHeaderBlock(part)

@@ -5,8 +5,8 @@
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096
-    /// The table cannot have more entries, because each counts as at least 32 of the table's 4,096 bytes. It is a power
-    /// of two, so that a bit mask keeps an index within the memory.
+    /// The table cannot have more entries, because each counts as at least 32 of the table's 4,096 bytes. The number is
+    /// a power of two, so that a bit mask keeps an index within the memory.
     private static let entriesMax = 128
     /// The longest encoded name or value that is accepted (RFC 7541, section 7.4). `huffmanOutput` has room for its
     /// text.
@@ -17,7 +17,7 @@ struct HeaderDecoder: ~Copyable {
     private var newestIndex = 0
     private var entryCount = 0
     private var tableBytes = 0
-    private var tableBytesAllowed = HeaderDecoder.tableBytesMax
+    private var currentTableBytesMax = HeaderDecoder.tableBytesMax
     /// Room for one decoded Huffman string.
     private let huffmanOutput: UnsafeMutableRawBufferPointer
     private let huffman = Huffman.code
@@ -134,10 +134,10 @@ struct HeaderDecoder: ~Copyable {
 
     private mutating func insert(_ field: HeaderField) {
         let bytes = field.tableEntryBytes
-        evict(downTo: tableBytesAllowed - bytes)
+        evict(downTo: currentTableBytesMax - bytes)
         // A field that is larger than the whole table empties the table. This is not an error (RFC 7541,
         // section 4.4).
-        guard bytes <= tableBytesAllowed else { return }
+        guard bytes <= currentTableBytesMax else { return }
         newestIndex = (newestIndex - 1) & (Self.entriesMax - 1)
         dynamicEntries[newestIndex] = field
         entryCount += 1
@@ -146,7 +146,7 @@ struct HeaderDecoder: ~Copyable {
 
     private mutating func resizeTable(_ bytes: Int) throws(ConnectionFault) {
         guard bytes <= Self.tableBytesMax else { throw compressionFault("a table larger than allowed (RFC 7541, 6.3)") }
-        tableBytesAllowed = bytes
+        currentTableBytesMax = bytes
         evict(downTo: bytes)
     }
 

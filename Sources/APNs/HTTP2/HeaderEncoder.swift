@@ -63,10 +63,10 @@ struct HeaderEncoder: ~Copyable {
     private var insertedEntryCount = 0
     /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them.
     private var addsTableEntries = true
-    private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// The smallest and the last of these table sizes: the size at the last request, and the sizes that SETTINGS have
-    /// set since. For example, (0, 2,048) if it was 4,096 at the last request, and SETTINGS then set 0 and 2,048. Nil
-    /// if SETTINGS have not changed the size (RFC 7541, section 4.2).
+    private var currentTableBytesMax = HeaderEncoder.tableBytesMax
+    /// The smallest and the last table size since the last request, beginning with the size at that request. For
+    /// example, (0, 2,048) if the size was 4,096, and SETTINGS then set 0 and 2,048. Nil if SETTINGS have not changed
+    /// the size (RFC 7541, section 4.2).
     private var pendingTableBytes: (least: Int, last: Int)?
 
     /// The first constant piece of a block. It ends before the path's value.
@@ -117,8 +117,8 @@ struct HeaderEncoder: ~Copyable {
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func setPeerTableBytes(_ bytes: UInt32) {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
-        guard size != tableBytesAllowed || pendingTableBytes != nil else { return }
-        pendingTableBytes = (least: min(size, pendingTableBytes?.least ?? tableBytesAllowed), last: size)
+        guard size != currentTableBytesMax || pendingTableBytes != nil else { return }
+        pendingTableBytes = (least: min(size, pendingTableBytes?.least ?? currentTableBytesMax), last: size)
         canReusePriority5Fields = false
         canReusePriority10Fields = false
     }
@@ -340,7 +340,7 @@ struct HeaderEncoder: ~Copyable {
             Self.addInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         }
         Self.addInteger(last, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
-        tableBytesAllowed = last
+        currentTableBytesMax = last
         if smallestSize == 0 {
             insertionNumbers = insertionNumbers.map { _ in -1 }
             insertedEntryCount = 0

@@ -58,8 +58,8 @@ struct HeaderField {
     var isValueValid = true
     var nameByteCount: Int32 = 0
     var valueByteCount: Int32 = 0
-    /// The number in the value of `:status` or `content-length`. 0 if `:status` is no valid number, -1 if
-    /// `content-length` is none. No meaning for other fields.
+    /// The number in the value of `:status` or `content-length`; 0 for an invalid `:status`, -1 for an invalid
+    /// `content-length`. No meaning for other fields.
     var numericValue: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 

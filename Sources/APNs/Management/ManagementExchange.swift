@@ -57,7 +57,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private var peerSettings = PeerSettings()
     private var deadlineTimer = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
-    private var windowBytesUsed = 0
+    private var usedWindowBytes = 0
     private var response = ManagementResponse(status: 0, channelIdentifier: nil, body: [])
     private var result: Result<ManagementResponse, ManagementFault>?
 
@@ -259,15 +259,15 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             return fail("\(endpoint.authority) responded with more than \(Self.responseBodyBytesMax) bytes")
         }
         if frame.flags & FrameFlags.endStream != 0 { return finishResponse() }
-        windowBytesUsed += frame.flowControlledBytes
+        usedWindowBytes += frame.flowControlledBytes
         // Open the windows again whenever 16,384 bytes have arrived, well before the connection's window of 65,535
         // bytes is used up.
-        guard windowBytesUsed >= 16_384 else { return }
+        guard usedWindowBytes >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
-            let increment = withUnsafeBytes(of: UInt32(windowBytesUsed).bigEndian) { Array($0) }
+            let increment = withUnsafeBytes(of: UInt32(usedWindowBytes).bigEndian) { Array($0) }
             writeFrame(FrameType.windowUpdate, stream: identifier, increment)
         }
-        windowBytesUsed = 0
+        usedWindowBytes = 0
     }
 
     private func finishResponse() {

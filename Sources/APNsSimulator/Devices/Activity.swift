@@ -2,8 +2,7 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. Its content also replaced the shown content; but content that is older than the
-    /// shown content did not.
+    /// The push ended the activity. The push's content replaced the shown content, unless the push's content was older.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -34,7 +33,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
     /// The phone was offline when APNs accepted the push. If the push is a broadcast that its channel stores, the phone
-    /// can still get it later. The later effect is counted too.
+    /// may get it later. Then its effect on the phone is counted as well.
     case missed
 }
 
@@ -63,12 +62,13 @@ enum SimulatedActivityState: Equatable {
     case active
     /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date, or
     /// earlier if the user dismisses it or removes its app.
-    case ended(atMilliseconds: Int64, dismissalMilliseconds: Int64)
+    case ended(atMilliseconds: Int64, dismissalAtMilliseconds: Int64)
     /// The activity is off the Lock Screen. This state is final.
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts by priority, and shortest gap, of the pushes to one activity or of the broadcasts on one channel.
+/// Describes the pushes to one activity, or the broadcasts on one channel: how many had which priority, and the
+/// shortest time between two of them.
 ///
 /// Only pushes that APNs accepted count. For an activity, these are its start by push, the pushes to its tokens and the
 /// broadcasts that reached it. A broadcast with priority 1 counts as one with priority 5.
@@ -123,8 +123,8 @@ struct Activity {
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?
-    /// Only broadcasts with a higher number can reach the activity. At its beginning, this is the number of the
-    /// channel's last broadcast; later, of the last broadcast that the activity got.
+    /// The number of the last broadcast that the activity got. Before the first one: the number of the channel's last
+    /// broadcast when the activity began. Only broadcasts with a higher number can reach the activity.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
     var receivedBroadcastCount = 0
@@ -199,19 +199,22 @@ struct Activity {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that date has passed.
-    /// Without a date, or with a late one, it leaves 4 h after the end or at an age of 12 h, whichever comes first.
-    mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
+    /// Ends the activity. It leaves the Lock Screen 4 h after the end or at an age of 12 h, whichever comes first. With
+    /// an earlier dismissal date, it leaves at this date, or at once if the date has passed.
+    mutating func end(atMilliseconds: Int64, dismissalAtMilliseconds: Int64?) {
         guard isActive else { return }
-        let latestRemovalMilliseconds = min(
+        let latestRemovalAtMilliseconds = min(
             atMilliseconds + DeviceRules.endedVisibleMillisecondsMax,
             startedAtMilliseconds + DeviceRules.visibleMillisecondsMax
         )
-        let removalMilliseconds = min(dismissalMilliseconds ?? latestRemovalMilliseconds, latestRemovalMilliseconds)
+        let removalAtMilliseconds = min(
+            dismissalAtMilliseconds ?? latestRemovalAtMilliseconds,
+            latestRemovalAtMilliseconds
+        )
         state =
-            removalMilliseconds <= atMilliseconds
+            removalAtMilliseconds <= atMilliseconds
             ? .gone(atMilliseconds: atMilliseconds)
-            : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: removalMilliseconds)
+            : .ended(atMilliseconds: atMilliseconds, dismissalAtMilliseconds: removalAtMilliseconds)
     }
 
     /// Returns the latest of the kept alerts with the same JSON text; nil if there is none.
@@ -231,7 +234,7 @@ struct Activity {
         var hasEnded = false
         let endDueMilliseconds = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
         if isActive, nowMilliseconds >= endDueMilliseconds {
-            end(atMilliseconds: endDueMilliseconds, dismissalMilliseconds: nil)
+            end(atMilliseconds: endDueMilliseconds, dismissalAtMilliseconds: nil)
             hasEnded = true
         }
         if case .ended(_, let dismissal) = state, nowMilliseconds >= dismissal {
@@ -240,8 +243,8 @@ struct Activity {
         return hasEnded
     }
 
-    /// When the activity left the Lock Screen; while it is still there, when it ended. UNIX milliseconds; nil while it
-    /// is active.
+    /// When the activity ended, UNIX milliseconds; nil: it is active. Once the activity is off the Lock Screen: when it
+    /// left the Lock Screen.
     var endedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

@@ -9,8 +9,8 @@ extension DeviceModel {
     }
 
     /// Accepts or refuses a broadcast as APNs does. Delivers an accepted broadcast to all active subscribers whose
-    /// phones are online. A channel that stores messages also keeps a broadcast that has not expired, for
-    /// offline phones.
+    /// phones are online. A channel that stores messages also keeps the broadcast for offline phones, unless it has
+    /// expired.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,

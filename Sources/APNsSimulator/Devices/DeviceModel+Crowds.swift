@@ -78,8 +78,8 @@ extension DeviceModel {
 
     // MARK: - Pushes to a crowd
 
-    /// Set in the `token` that `checkToken` returns for a compact phone. Bits 32 to 47 are the crowd's number, the lower
-    /// bits the phone's. Any other `token` is below this number: an index in `TokenTable`, or -1 if it is unknown.
+    /// Set in the `tokenReference` of a compact phone's token. Bits 32 to 47 are the crowd's number, and the lower bits
+    /// are the phone's number.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. If the token is no longer valid, counts
@@ -88,7 +88,7 @@ extension DeviceModel {
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
         nowMilliseconds: Int64
-    ) -> (checkResult: TokenCheckResult, token: Int)? {
+    ) -> (checkResult: TokenCheckResult, tokenReference: Int)? {
         guard let (crowd, number, generation) = compactPhones.find(token) else { return nil }
         let compactToken = Self.compactTokenBit | crowd << 32 | number
         guard compactPhones.crowds[crowd].definition.environment == environment else {
@@ -110,7 +110,7 @@ extension DeviceModel {
 
     /// Delivers an accepted push to a compact phone.
     ///
-    /// - Parameter compactToken: the `token` that `checkCompactToken` returned.
+    /// - Parameter compactToken: the `tokenReference` that `checkCompactToken` returned.
     mutating func deliverToCompactPhone(
         _ body: UnsafeRawBufferPointer,
         compactToken: Int,

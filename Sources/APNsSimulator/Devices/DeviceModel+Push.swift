@@ -12,11 +12,13 @@ extension DeviceModel {
     /// - Parameters:
     ///   - token: the token's bytes, not its digits.
     ///   - appIndex: nil if the topic is not one for Live Activities.
+    /// - Returns: `tokenReference` names the token for `deliver`: the token's index in `tokens`, or, for a compact
+    ///   phone, a number with ``compactTokenBit``. -1: APNs does not know the token.
     mutating func checkToken(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
         nowMilliseconds: Int64
-    ) -> (checkResult: TokenCheckResult, token: Int) {
+    ) -> (checkResult: TokenCheckResult, tokenReference: Int) {
         if let compact = checkCompactToken(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
             return compact
         }
@@ -39,26 +41,26 @@ extension DeviceModel {
     /// Delivers an accepted push to the phone.
     ///
     /// - Parameters:
-    ///   - token: the `token` that `checkToken` returned.
+    ///   - tokenReference: the one that `checkToken` returned.
     ///   - tape: scratch memory, which the caller reuses for every push.
     @discardableResult
     mutating func deliver(
         _ body: UnsafeRawBufferPointer,
-        token: Int,
+        tokenReference: Int,
         priority: UInt8,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        if token >= Self.compactTokenBit {
+        if tokenReference >= Self.compactTokenBit {
             return deliverToCompactPhone(
                 body,
-                compactToken: token,
+                compactToken: tokenReference,
                 priority: priority,
                 tape: &tape,
                 nowMilliseconds: nowMilliseconds
             )
         }
-        let entry = tokens.entries[token]
+        let entry = tokens.entries[tokenReference]
         if case .activity(let activity) = entry.owner {
             activities[activity].pushStatistics.addPush(priority: priority, atMilliseconds: nowMilliseconds)
         }
@@ -147,7 +149,7 @@ extension DeviceModel {
         activities[index]
             .end(
                 atMilliseconds: nowMilliseconds,
-                dismissalMilliseconds: payload.dismissalDateSeconds.map(Self.milliseconds)
+                dismissalAtMilliseconds: payload.dismissalDateSeconds.map(Self.milliseconds)
             )
         retireToken(of: index, as: .expiredToken)
         return recordEffect(.ended, for: owner)

@@ -48,7 +48,7 @@ extension DeviceModel {
 
     /// Compares activities with the content states that they should show. If an expected `contentState` is nil, the
     /// activity should not be on the Lock Screen. An unknown activity is always a mismatch. If several activities have
-    /// an id, the youngest counts.
+    /// the same id, the youngest counts.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compare(

@@ -1,8 +1,8 @@
 /// How ActivityKit and APNs limit Live Activities. A test can set the limits that Apple does not specify. The
 /// others are constants.
 public struct DeviceRules: Sendable, Equatable {
-    /// A limit on the rate of pushes. `capacity` pushes are accepted at once. After each
-    /// `refillIntervalMilliseconds`, one more is accepted, up to `capacity`.
+    /// A limit on the rate of pushes. A full budget allows `capacity` pushes at once. An accepted push uses up one of
+    /// them, and every `refillIntervalMilliseconds` one comes back.
     public struct Budget: Sendable, Equatable {
         public var capacity: Int
         public var refillIntervalMilliseconds: Int64
@@ -19,8 +19,9 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
     /// budget.
     public var startBudget: Budget?
-    /// How long APNs still responds with 200 to pushes for the update token of an ended or dismissed activity, or for
-    /// a token that was replaced.
+    /// How long APNs still responds with 200 to pushes for an update token after its activity was ended or dismissed,
+    /// or after the token was replaced. Later pushes get a 410. But a replaced token that is
+    /// `void` (``TokenTable/State``) always gets a 200.
     public var retiredTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, retiredTokenGraceMilliseconds: Int64 = 0) {

@@ -15,7 +15,7 @@ enum ScreenState: UInt8 {
     var name: String { "\(self)" }
 }
 
-/// Counts the pushes, since the simulation began, that a correct sender does not send. Pushes to compact phones
+/// Counts, since the simulation began, the pushes that a correct sender does not send. Pushes to compact phones
 /// (``CompactCrowd``) are not counted.
 ///
 /// A correct sender keeps all counts except `doubtfulAlertRepeatCount` at 0. But the simulator may mislead a sender:
@@ -35,7 +35,8 @@ struct SenderFaultCounts {
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponseTimes {
-    /// A response may be lost if any connection ended or became half open at most this long after it was sent.
+    /// A response may be lost if any connection ended or became half open at most this long after the response was
+    /// sent.
     static let lookbackMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 

@@ -19,8 +19,9 @@ struct TokenTable {
 
     enum State: Equatable {
         case live
-        /// APNs responds with 410, this reason and the time (UNIX milliseconds) when the token became invalid. For
-        /// `expiredToken`, it does so only after the grace time of ``DeviceRules``.
+        /// APNs responds with 410, this reason and the time (UNIX milliseconds) when the token became invalid. If the
+        /// reason is `expiredToken`, APNs responds with 200 until ``DeviceRules/retiredTokenGraceMilliseconds`` have
+        /// passed.
         case retired(SimulatedReason, atMilliseconds: Int64)
         /// APNs responds with 200 and no phone gets the push. Apple's APNs does this with replaced tokens, sometimes
         /// for weeks.

@@ -16,9 +16,9 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed before `wait` added them to `waiters`. `wait` must not add them any more,
-        /// because nothing would wake them. Readers that were woken just before their deadline are here for a moment.
-        var expiredIdentifiers: Set<Int> = []
+        /// Readers whose deadline passed before `wait` added them to `waiters`: `wait` must not add them any more,
+        /// because nothing would wake them. Also, for a moment, readers that were woken just before their deadline.
+        var expiredWaiterIdentifiers: Set<Int> = []
     }
 
     private let state = Mutex(State())
@@ -51,7 +51,7 @@ final class RegistrationNotifier: Sendable {
     }
 
     /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends.
-    /// Returns false, without a wait, only if `waitersMax` readers already wait.
+    /// Returns true then. Returns false at once if `waitersMax` readers already wait.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastWaiterIdentifier += 1
@@ -65,9 +65,9 @@ final class RegistrationNotifier: Sendable {
             }
             self.expireWaiter(identifier)
         }
-        let isAdmitted = await withCheckedContinuation { continuation in
-            let isAdmitted: Bool? = state.withLock { state in
-                if state.expiredIdentifiers.remove(identifier) != nil || state.registrationCount != cursor
+        let isAllowed = await withCheckedContinuation { continuation in
+            let isAllowed: Bool? = state.withLock { state in
+                if state.expiredWaiterIdentifiers.remove(identifier) != nil || state.registrationCount != cursor
                     || state.isClosed
                 {
                     return true
@@ -76,18 +76,18 @@ final class RegistrationNotifier: Sendable {
                 state.waiters[identifier] = Waiter(cursor: cursor, continuation: continuation)
                 return nil
             }
-            if let isAdmitted { continuation.resume(returning: isAdmitted) }
+            if let isAllowed { continuation.resume(returning: isAllowed) }
         }
         timeout.cancel()
         await timeout.value
-        state.withLock { _ = $0.expiredIdentifiers.remove(identifier) }
-        return isAdmitted
+        state.withLock { _ = $0.expiredWaiterIdentifiers.remove(identifier) }
+        return isAllowed
     }
 
     private func expireWaiter(_ identifier: Int) {
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: identifier)
-            if waiter == nil { state.expiredIdentifiers.insert(identifier) }
+            if waiter == nil { state.expiredWaiterIdentifiers.insert(identifier) }
             return waiter
         }
         waiter?.continuation.resume(returning: true)

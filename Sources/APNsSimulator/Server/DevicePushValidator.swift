@@ -39,7 +39,7 @@ enum DevicePushValidator {
         teamIdentifier: String,
         model: inout DeviceModel,
         nowMilliseconds: Int64
-    ) -> (checkResult: TokenCheckResult, token: Int) {
+    ) -> (checkResult: TokenCheckResult, tokenReference: Int) {
         let memory = slot.pointee.memory
         let topic = memory.prefix(slot.pointee.head.topicBytes, of: RequestMemory.topic)
         let suffixBytes = topicSuffix.utf8CodeUnitCount

@@ -1,9 +1,10 @@
 import Numbers
 
-/// Faults of the service, for tests.
+/// The faults that a test injects into the push service or the management service.
 ///
-/// Each share is a part of the requests with valid headers and body, from 0 to 1. The shares together are at most 1.
-/// ``informationalShare`` is independent of the others: it is a part of all responses.
+/// A share is a number from 0 to 1. It says which part of the valid requests gets the fault; a request is valid if its
+/// headers and its body are. A request gets at most one of these faults, so the shares together are at most 1.
+/// ``informationalShare`` is no such share: it is a part of all responses.
 public struct Faults: Sendable, Equatable {
     /// The delay of each response that is not late: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
@@ -13,11 +14,10 @@ public struct Faults: Sendable, Equatable {
     public var serviceUnavailableShare = 0.0
     /// The share of requests that get a 429 `TooManyRequests`. Their pushes reach no phone.
     public var tooManyRequestsShare = 0.0
-    /// For each reason in this dictionary, the share of requests that get it, even if the token and the
-    /// key are valid. Their pushes reach no phone.
+    /// For each reason, the share of requests that get a response with this reason, even if their device token and key
+    /// are valid. Their pushes reach no phone.
     public var reasonShares: [SimulatedReason: Double] = [:]
-    /// The share of requests that get a 400 with a reason that is in no table of Apple's. Their pushes reach no
-    /// phone.
+    /// The share of requests that get a 400 with a reason that Apple does not document. Their pushes reach no phone.
     public var unknownReasonShare = 0.0
     /// The share of requests that get a 503 with HTML instead of JSON, as from a proxy. Their
     /// pushes reach no phone.
@@ -27,46 +27,49 @@ public struct Faults: Sendable, Equatable {
     /// The delay of late responses. It should exceed the client's deadline, which is 10 s in a worker by default
     /// (`requestTimeoutMilliseconds`).
     public var lateMilliseconds = 15_000
-    /// The share of requests whose stream is refused: RST_STREAM with REFUSED_STREAM. By this code, the
-    /// client knows that the push was not processed.
+    /// The share of requests whose stream is refused: RST_STREAM with REFUSED_STREAM. This code tells the client that
+    /// the push was not processed.
     public var refusedShare = 0.0
     /// The share of requests whose stream is reset: RST_STREAM with ``resetCode``. The client cannot know
     /// whether the request was processed.
     public var resetShare = 0.0
-    /// The error code of a reset, any 32 bits: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Do not use 7,
-    /// REFUSED_STREAM: by this code, the client knows that the push was not processed. ``refusedShare`` sends
-    /// code 7.
+    /// The error code of ``resetShare``, any 32 bits: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Do not use 7,
+    /// REFUSED_STREAM, which tells the client that the push was not processed: set ``refusedShare`` instead.
     public var resetCode: UInt32 = 2
     /// The share of requests that never get a response.
     public var noResponseShare = 0.0
-    /// Whether a request takes effect even if its stream is reset or it never gets a response: a push then reaches its
-    /// phone.
+    /// Whether the requests of ``resetShare`` and ``noResponseShare``, and those on half-open connections, are
+    /// processed: their pushes then reach the phones.
     public var requestsWithoutResponseTakeEffect = true
-    /// The shares apply only to this many valid requests on each thread, counted from the time when the faults are set.
-    /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
+    /// Only the first valid requests can get the faults of the shares: this many on each thread, counted from the time
+    /// when the faults are set. Later requests are processed normally. Nil: no limit. ``informationalShare`` has no
+    /// limit.
     public var faultyRequests: Int?
-    /// The share of responses that a 103 (Early Hints) precedes. A client must not take it for the response (RFC 9113,
-    /// section 8.1).
+    /// The share of responses that a 103 (Early Hints) precedes. A client must not take the 103 for the response (RFC
+    /// 9113, section 8.1).
     public var informationalShare = 0.0
-    /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had as many requests
-    /// when the fault was set gets none.
+    /// A connection gets a GOAWAY when it has had this many requests; 0: never. A connection that already had so many
+    /// when the fault was set gets no GOAWAY.
     public var goAwayAfterRequests = 0
-    /// How many requests before the GOAWAY are not processed. Example: if this is 3 and ``goAwayAfterRequests`` is 100,
-    /// the requests 98 to 100 are not processed. The GOAWAY names the highest processed stream. To a client, this means
-    /// that all lower streams are processed. So a request on a lower stream is processed in any case.
+    /// How many of the last requests before the GOAWAY are not processed. Example: if this is 3 and
+    /// ``goAwayAfterRequests`` is 100, the requests 98 to 100 are not processed. Exception: the GOAWAY names the
+    /// highest processed stream, and this tells the client that all lower streams are processed. So a request on a
+    /// lower stream is always processed.
     ///
-    /// Without a GOAWAY, the client waits for the responses to the unprocessed requests until its deadline. No GOAWAY
-    /// is sent if the connection gets fewer requests than ``goAwayAfterRequests``. None is sent either if it already
-    /// had as many when the fault was set; all its later requests then stay unprocessed.
+    /// Unprocessed requests get no response. The GOAWAY tells the client to send them again; without a GOAWAY, the
+    /// client waits until its deadline. No GOAWAY is sent in two cases: the connection gets fewer requests than
+    /// ``goAwayAfterRequests``; or it already had so many when the fault was set, and then all its later requests stay
+    /// unprocessed.
     public var goAwayUnprocessedRequests = 0
     /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
     /// ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
-    /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
-    /// that are not yet written are lost.
+    /// A connection is closed, without a GOAWAY and without TLS's close_notify, when it has had this many requests; 0:
+    /// never. Responses that are not yet written are lost.
     public var cutAfterRequests = 0
-    /// A connection is left half open when it gets more requests than this. From then on, nothing gets a response, not
-    /// even PINGs, as after a network failure. 0: as soon as the connection is set up; nil: never.
+    /// A connection that gets more requests than this is left half open, as after a network failure: the simulator
+    /// sends nothing on it any more, neither responses nor acknowledgements of PINGs. 0: as soon as the connection is
+    /// set up; nil: never.
     public var silentAfterRequests: Int?
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
@@ -170,8 +173,8 @@ enum RequestHandling {
     case noResponse
 }
 
-/// The faults of a connection. The numbers `…AfterRequests` say after how many requests a fault happens;
-/// `Int.max`: never.
+/// The faults of a connection. A number `…AfterRequests` says after how many requests of the connection its fault
+/// happens; `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfterRequests: Int
     var unprocessedRequestCount: Int
@@ -188,9 +191,9 @@ struct ConnectionFaults {
     }
 }
 
-/// Turns each share of ``Faults`` into a range of 32-bit numbers. Each valid request gets a random number, and the
-/// range that contains the number decides the fault. If no share is set, or after `faultyRequests` requests, no such
-/// number is drawn.
+/// Chooses the fault of each valid request at random. Each share of ``Faults`` becomes a range of 32-bit numbers, and
+/// the range that contains the request's random number decides. No number is drawn if no share is set, or after
+/// `faultyRequests` requests.
 struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults

@@ -10,8 +10,8 @@ public struct GoAway: Sendable, Equatable {
     /// their pushes may have reached phones. A client then sends those pushes twice.
     /// ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
     public var lastStreamIdentifier: Int32?
-    /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after
-    /// this time. Meanwhile the client can open another connection.
+    /// If above 0, there are two GOAWAY frames. The first names the stream 2^31-1, so it excludes no stream. The final
+    /// one comes after this time, in which the client can open another connection.
     public var graceMilliseconds = 0
 
     public static let reasonBytesMax = 64

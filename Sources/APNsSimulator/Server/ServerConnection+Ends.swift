@@ -3,15 +3,14 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Returns whether a complete request is processed. If it is, its stream is noted in `lastProcessedStream`. The
-    /// request stays unprocessed if its connection is about to be cut, or if a GOAWAY that is sent or planned excludes
-    /// its stream.
+    /// Decides whether a complete request is processed, and if so, notes its stream in `lastProcessedStream`. Returns
+    /// false if the connection is about to be cut, or if a GOAWAY that is sent or planned excludes the stream.
     func beginProcessing(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = server.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > goAwayLastStream { return false }
-        // A GOAWAY says that all streams up to `lastProcessedStream` are processed. Example: stream 7 was processed,
-        // and only then the request on stream 5 becomes complete. It must be processed too.
+        // A GOAWAY says that all streams up to `lastProcessedStream` are processed. Example: the request on stream 5
+        // becomes complete only after stream 7 was processed. So stream 5 must be processed too.
         let isUnprocessed =
             faults.unprocessedRequestCount > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfterRequests - faults.unprocessedRequestCount

@@ -171,7 +171,7 @@ final class ServerConnection {
         }
         let priority = slot.pointee.head.priority
         let (checkResult, effect) = server.setup.sharedModel.withModel { model -> (TokenCheckResult, PushEffect?) in
-            let (checkResult, token) = DevicePushValidator.checkTopicAndToken(
+            let (checkResult, tokenReference) = DevicePushValidator.checkTopicAndToken(
                 slot,
                 teamIdentifier: team,
                 model: &model,
@@ -181,7 +181,7 @@ final class ServerConnection {
             let body = slot.pointee.memory.prefix(slot.pointee.bodyBytesReceived, of: RequestMemory.body)
             let effect = model.deliver(
                 body,
-                token: token,
+                tokenReference: tokenReference,
                 priority: priority,
                 tape: &server.tape,
                 nowMilliseconds: nowMilliseconds

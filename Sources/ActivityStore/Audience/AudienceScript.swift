@@ -4,7 +4,7 @@ import LiveActivity
 enum AudienceScript: Int, CaseIterable {
     /// Adds entries to pages.
     case append
-    /// Makes, compacts and splits pages, and renews their expiry.
+    /// Makes, shortens and splits pages, and renews their expiry.
     case arrange
     /// Reads and changes an audience's hash.
     case audience
@@ -25,8 +25,8 @@ enum AudienceScript: Int, CaseIterable {
 
     private static let constants: [(name: String, value: Int64)] = [
         // Pages (`PageLimits`): their lengths and expiries, the steps in which they grow, the bytes of their header.
-        ("PAGE_BYTES_MAX", Int64(PageLimits.bytesBeforeArranging)),
-        ("PAGE_BYTES_AFTER_COMPACTION", Int64(PageLimits.bytesBeforeSplit(of: PageLimits.bytesBeforeArranging))),
+        ("PAGE_BYTES_BEFORE_ARRANGING", Int64(PageLimits.bytesBeforeArranging)),
+        ("PAGE_BYTES_BEFORE_SPLIT", Int64(PageLimits.bytesBeforeSplit(of: PageLimits.bytesBeforeArranging))),
         ("PAGE_BYTES_BEFORE_FULL", Int64(PageLimits.bytesBeforeFull)),
         ("PAGE_RENEWAL_SECONDS", PageLimits.renewalIntervalSeconds),
         ("PAGE_ACTIVITY_EXPIRY_MILLISECONDS", PageLimits.activityExpiryMilliseconds),
@@ -34,14 +34,15 @@ enum AudienceScript: Int, CaseIterable {
         ("PAGE_HEADER_BYTES", Int64(MemberPage.Header.byteCount)),
         ("PAGE_IS_FULL", Int64(MemberPage.Flag.fullBit)),
         ("PAGES_MAX", Int64(PageLimits.pagesMax)),
-        ("GROWTH_BYTES", Int64(PageLimits.smallPageGrowthBytes)), ("GROWTH_END", Int64(PageLimits.smallPageBytesMax)),
-        ("MIDDLE_GROWTH_BYTES", Int64(PageLimits.mediumPageGrowthBytes)),
-        ("MIDDLE_GROWTH_END", Int64(PageLimits.mediumPageBytesMax)),
+        ("SMALL_GROWTH_BYTES", Int64(PageLimits.smallPageGrowthBytes)),
+        ("SMALL_PAGE_BYTES_MAX", Int64(PageLimits.smallPageBytesMax)),
+        ("MEDIUM_GROWTH_BYTES", Int64(PageLimits.mediumPageGrowthBytes)),
+        ("MEDIUM_PAGE_BYTES_MAX", Int64(PageLimits.mediumPageBytesMax)),
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
-        ("STRING_OVERHEAD", Int64(PageLimits.stringOverheadBytes)),
+        ("STRING_OVERHEAD_BYTES", Int64(PageLimits.stringOverheadBytes)),
         // Members' entries in pages: their bytes; the flag of a device's entry, with its modulus (`StoreScript`); and
         // the ages above which `arrange` removes an entry.
-        ("ENTRY_BYTES_LEAST", Int64(MemberEntryFormat.bytesMin)),
+        ("ENTRY_BYTES_MIN", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),
         ("ENTRY_IS_DEVICE_MODULUS", 2 * Int64(MemberEntryFormat.Flag.deviceBit)),
@@ -52,8 +53,8 @@ enum AudienceScript: Int, CaseIterable {
         ("ACTIVITY_EXPIRY_MILLISECONDS", StoreLimits.activityExpiryMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
         ("FANOUTS_MAX", Int64(AudienceHashLimits.fanoutsMax)),
-        ("RANGE_COUNT_KEPT", AudienceHashLimits.rangeCountKeptMillisecondsMax),
-        ("BODY_KEPT", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
+        ("RANGE_COUNT_KEPT_MILLISECONDS_MAX", AudienceHashLimits.rangeCountKeptMillisecondsMax),
+        ("JOINER_BODY_AGE_MILLISECONDS_MAX", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
         // Bits of a command to an audience and of its admission. The modulus of a bit is twice the bit: the top of
         // admit.lua says how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
         ("IS_END", Int64(AudienceAdmissionBits.isEndBit)),
@@ -65,6 +66,8 @@ enum AudienceScript: Int, CaseIterable {
         ("REQUESTS_HIGH_PRIORITY_MODULUS", 2 * Int64(AudienceAdmissionBits.requestsHighPriorityBit)),
         ("MAY_USE_RESERVE", Int64(AudienceAdmissionBits.mayUseReserveBit)),
         ("IS_DEMOTED", Int64(AudienceAdmissionBits.isDemotedBit)),
+        // The two priorities that a budget can grant.
+        ("LOW_PRIORITY", Int64(PushPriority.low)), ("HIGH_PRIORITY", Int64(PushPriority.high)),
         // Byte 22 of a fan-out in the hash: the number of broadcasts times the factor, plus the bit.
         ("IS_FINISHED", Int64(StoredFanout.isFinishedBit)),
         ("IS_FINISHED_MODULUS", 2 * Int64(StoredFanout.isFinishedBit)),

@@ -21,7 +21,7 @@ public protocol AudienceStoreHandler: AnyObject {
 public struct AudienceStoreCounters: Sendable {
     /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
     public var repeatedAppendCount: UInt64 = 0
-    /// How often the script `arrange` ran, which makes, compacts or splits a page, or renews its expiry.
+    /// How often the script `arrange` ran, which makes, shortens or splits a page, or renews its expiry.
     public var arrangedPageCount: UInt64 = 0
 
     public init() {}

@@ -36,8 +36,8 @@ struct EntryAppendTable: ~Copyable {
     private static let slotBytes = AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax
     private let keysAndEntries = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
     private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: capacity)
-    private let freeSlots = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
-    private var freeSlotCount = capacity
+    private let freeIndices = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
+    private var freeIndexCount = capacity
 
     init() {
         let bounds = PageBounds(lowerBound: 0, nextLowerBound: 0)
@@ -53,22 +53,22 @@ struct EntryAppendTable: ~Copyable {
                 bounds: bounds
             )
         )
-        for slot in 0..<Self.capacity { freeSlots.initializeElement(at: slot, to: UInt16(slot)) }
+        for index in 0..<Self.capacity { freeIndices.initializeElement(at: index, to: UInt16(index)) }
     }
 
     deinit {
         keysAndEntries.deallocate()
         appends.deallocate()
-        freeSlots.deallocate()
+        freeIndices.deallocate()
     }
 
-    subscript(slot: UInt16) -> EntryAppend {
-        get { appends[Int(slot)] }
-        set { appends[Int(slot)] = newValue }
+    subscript(index: UInt16) -> EntryAppend {
+        get { appends[Int(index)] }
+        set { appends[Int(index)] = newValue }
     }
 
     enum InsertOutcome {
-        case inserted(slot: UInt16)
+        case inserted(index: UInt16)
         case full
         /// The entry could not be written to its slot: a part of it is invalid, such as an id that is too long.
         case outOfBounds
@@ -80,10 +80,10 @@ struct EntryAppendTable: ~Copyable {
         _ audience: AudienceDigest,
         _ entry: MemberEntry<UnsafeRawBufferPointer>
     ) -> InsertOutcome {
-        guard freeSlotCount > 0 else { return .full }
-        let slot = freeSlots[freeSlotCount - 1]
-        let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[..<AudienceStoreKey.bytesMax])
-        let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[AudienceStoreKey.bytesMax...])
+        guard freeIndexCount > 0 else { return .full }
+        let index = freeIndices[freeIndexCount - 1]
+        let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(index)[..<AudienceStoreKey.bytesMax])
+        let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(index)[AudienceStoreKey.bytesMax...])
         guard
             let hashTagByteCount = AudienceStoreKey.write(
                 app: app,
@@ -93,8 +93,8 @@ struct EntryAppendTable: ~Copyable {
             ),
             let entryByteCount = MemberEntryFormat.write(entry, to: entryMemory)
         else { return .outOfBounds }
-        freeSlotCount -= 1
-        appends[Int(slot)] = EntryAppend(
+        freeIndexCount -= 1
+        appends[Int(index)] = EntryAppend(
             tag: tag,
             phase: .appending,
             hashTagByteCount: UInt16(hashTagByteCount),
@@ -104,41 +104,41 @@ struct EntryAppendTable: ~Copyable {
             directoryCount: 0,
             bounds: PageBounds(lowerBound: 0, nextLowerBound: 0)
         )
-        return .inserted(slot: slot)
+        return .inserted(index: index)
     }
 
-    mutating func free(_ slot: UInt16) {
-        precondition(appends[Int(slot)].phase != .free, "an append was freed that does not exist")
-        appends[Int(slot)].phase = .free
-        freeSlots[freeSlotCount] = slot
-        freeSlotCount += 1
+    mutating func free(_ index: UInt16) {
+        precondition(appends[Int(index)].phase != .free, "an append was freed that does not exist")
+        appends[Int(index)].phase = .free
+        freeIndices[freeIndexCount] = index
+        freeIndexCount += 1
     }
 
-    func hashTag(_ slot: UInt16) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(appends[Int(slot)].hashTagByteCount)])
+    func hashTag(_ index: UInt16) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: slotMemory(index)[..<Int(appends[Int(index)].hashTagByteCount)])
     }
 
-    func entry(_ slot: UInt16) -> UnsafeRawBufferPointer {
+    func entry(_ index: UInt16) -> UnsafeRawBufferPointer {
         let start = AudienceStoreKey.bytesMax
         return UnsafeRawBufferPointer(
-            rebasing: slotMemory(slot)[start..<(start + Int(appends[Int(slot)].entryByteCount))]
+            rebasing: slotMemory(index)[start..<(start + Int(appends[Int(index)].entryByteCount))]
         )
     }
 
     /// Whether the script `arrange` already runs for the same page, because of another append.
-    func isArranging(pageOf slot: UInt16) -> Bool {
-        let bounds = appends[Int(slot)].bounds
+    func isArranging(pageOf index: UInt16) -> Bool {
+        let bounds = appends[Int(index)].bounds
         return appends.indices.contains { other in
-            guard other != Int(slot), appends[other].bounds == bounds else { return false }
+            guard other != Int(index), appends[other].bounds == bounds else { return false }
             switch appends[other].phase {
-            case .arranging, .arrangingAfterReply: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
+            case .arranging, .arrangingAfterReply: return hashTag(UInt16(other)).elementsEqual(hashTag(index))
             case .free, .appending, .readingDirectory: return false
             }
         }
     }
 
-    private func slotMemory(_ slot: UInt16) -> UnsafeMutableRawBufferPointer {
-        let start = Int(slot) * Self.slotBytes
+    private func slotMemory(_ index: UInt16) -> UnsafeMutableRawBufferPointer {
+        let start = Int(index) * Self.slotBytes
         return UnsafeMutableRawBufferPointer(rebasing: keysAndEntries[start..<(start + Self.slotBytes)])
     }
 }

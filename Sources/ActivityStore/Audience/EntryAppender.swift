@@ -49,118 +49,121 @@ final class EntryAppender: RedisHandler {
         switch appendTable.insert(tag: tag, app: app, audience, entry) {
         case .full: return .full
         case .outOfBounds: return .outOfBounds
-        case .inserted(let slot):
-            let outcome = issueAppend(slot)
-            if outcome != .issued { appendTable.free(slot) }
+        case .inserted(let appendIndex):
+            let outcome = issueAppend(appendIndex)
+            if outcome != .issued { appendTable.free(appendIndex) }
             return outcome
         }
     }
 
-    private func issueAppend(_ slot: UInt16) -> IssueOutcome {
-        appendTable[slot].phase = .appending
-        appendTable[slot].bounds = directoryCache.pageBounds(
-            of: appendTable[slot].position,
-            hashTag: appendTable.hashTag(slot)
+    private func issueAppend(_ appendIndex: UInt16) -> IssueOutcome {
+        appendTable[appendIndex].phase = .appending
+        appendTable[appendIndex].bounds = directoryCache.pageBounds(
+            of: appendTable[appendIndex].position,
+            hashTag: appendTable.hashTag(appendIndex)
         )
-        guard let (session, connection) = redis?.audienceSessionAndConnection(for: pageKey(slot)) else {
+        guard let (session, connection) = redis?.audienceSessionAndConnection(for: pageKey(appendIndex)) else {
             return .notReady
         }
-        return session.collectEntry(slot, on: connection)
+        return session.collectEntry(appendIndex, on: connection)
     }
 
-    func handleAppendOutcome(_ slot: UInt16, _ outcome: AppendOutcome) {
+    func handleAppendOutcome(_ appendIndex: UInt16, _ outcome: AppendOutcome) {
         switch outcome {
         case .refused:
-            appendTable[slot].phase = .readingDirectory
-            failAppend(slot, unlessIssued: issueDirectoryRead(slot))
+            appendTable[appendIndex].phase = .readingDirectory
+            failAppend(appendIndex, unlessIssued: issueDirectoryRead(appendIndex))
         case .added:
-            reportAppended(slot)
+            reportAppended(appendIndex)
         case .addedNeedsArranging:
-            // The handler must get no failure after this reply. If the handler closes the store, all outstanding calls
-            // fail, but this append has none now. If `arrange` fails later, the new phase keeps the failure from the
-            // handler.
-            let isBeingArranged = appendTable.isArranging(pageOf: slot)
-            appendTable[slot].phase = .arrangingAfterReply
-            handler?.audienceStoreReplied(tag: appendTable[slot].tag, AudienceReply(.appended))
-            if isBeingArranged || issuePageArrangement(slot) != .issued { appendTable.free(slot) }
+            // The handler must get no failure of this append after the reply. If the handler closes the store, all
+            // outstanding calls fail, and this append has none now. If `arrange` fails later, `failAppend` does not
+            // tell the handler, because of the phase `arrangingAfterReply`.
+            let isBeingArranged = appendTable.isArranging(pageOf: appendIndex)
+            appendTable[appendIndex].phase = .arrangingAfterReply
+            handler?.audienceStoreReplied(tag: appendTable[appendIndex].tag, AudienceReply(.appended))
+            if isBeingArranged || issuePageArrangement(appendIndex) != .issued { appendTable.free(appendIndex) }
         }
     }
 
-    private func issueDirectoryRead(_ slot: UInt16) -> IssueOutcome {
-        let key = directoryKey(slot)
+    private func issueDirectoryRead(_ appendIndex: UInt16) -> IssueOutcome {
+        let key = directoryKey(appendIndex)
         guard let (session, connection) = redis?.audienceSessionAndConnection(for: key) else { return .notReady }
-        let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendIndex: slot)
+        let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendIndex: appendIndex)
         return session.issueGet(key, call, on: connection)
     }
 
     /// Handles a reply that is the directory of the member's segment. Two calls get such a reply: the call that reads
     /// the directory, and the call of the script `arrange`.
-    func handleDirectory(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
-        let hashTag = appendTable.hashTag(slot)
+    func handleDirectory(_ directory: UnsafeRawBufferPointer, _ appendIndex: UInt16) {
+        let hashTag = appendTable.hashTag(appendIndex)
         guard directoryCache.store(directory, hashTag: hashTag) else {
-            return failAppend(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
+            return failAppend(appendIndex, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
-        let entryAppend = appendTable[slot]
+        let entryAppend = appendTable[appendIndex]
         if entryAppend.phase != .readingDirectory { counters.arrangedPageCount &+= 1 }
-        if entryAppend.phase == .arrangingAfterReply { return appendTable.free(slot) }
-        appendTable[slot].directoryCount += 1
+        if entryAppend.phase == .arrangingAfterReply { return appendTable.free(appendIndex) }
+        appendTable[appendIndex].directoryCount += 1
         guard entryAppend.directoryCount < Self.directoriesMax else {
-            return failAppend(slot, RedisError(.busy, "the directory of the member's page has changed too often"))
+            return failAppend(
+                appendIndex,
+                RedisError(.busy, "the directory of the member's page has changed too often")
+            )
         }
         let bounds = directoryCache.pageBounds(of: entryAppend.position, hashTag: hashTag)
         let isSamePageOrNone = bounds == entryAppend.bounds || directory.isEmpty
         if entryAppend.phase == .readingDirectory && isSamePageOrNone {
-            appendTable[slot].phase = .arranging
-            appendTable[slot].bounds = bounds
-            failAppend(slot, unlessIssued: issuePageArrangement(slot))
+            appendTable[appendIndex].phase = .arranging
+            appendTable[appendIndex].bounds = bounds
+            failAppend(appendIndex, unlessIssued: issuePageArrangement(appendIndex))
         } else {
             counters.repeatedAppendCount &+= 1
-            failAppend(slot, unlessIssued: issueAppend(slot))
+            failAppend(appendIndex, unlessIssued: issueAppend(appendIndex))
         }
     }
 
-    private func issuePageArrangement(_ slot: UInt16) -> IssueOutcome {
-        guard let (session, connection) = redis?.audienceSessionAndConnection(for: directoryKey(slot)) else {
+    private func issuePageArrangement(_ appendIndex: UInt16) -> IssueOutcome {
+        guard let (session, connection) = redis?.audienceSessionAndConnection(for: directoryKey(appendIndex)) else {
             return .notReady
         }
-        return session.arrangePage(ofAppend: slot, on: connection)
+        return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
     /// Fails the whole call if the connection did not take its next step, because there is no queue in which the step
     /// could wait. The caller makes the call again from the first step.
-    private func failAppend(_ slot: UInt16, unlessIssued outcome: IssueOutcome) {
+    private func failAppend(_ appendIndex: UInt16, unlessIssued outcome: IssueOutcome) {
         if outcome != .issued {
-            failAppend(slot, RedisError(.busy, "the connection takes no call for an append's next step"))
+            failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))
         }
     }
 
-    func failAppend(_ slot: UInt16, _ error: RedisError) {
-        let entryAppend = appendTable[slot]
-        appendTable.free(slot)
+    func failAppend(_ appendIndex: UInt16, _ error: RedisError) {
+        let entryAppend = appendTable[appendIndex]
+        appendTable.free(appendIndex)
         if entryAppend.phase != .arrangingAfterReply { handler?.audienceCallFailed(tag: entryAppend.tag, error: error) }
     }
 
-    private func reportAppended(_ slot: UInt16) {
-        let tag = appendTable[slot].tag
-        appendTable.free(slot)
+    private func reportAppended(_ appendIndex: UInt16) {
+        let tag = appendTable[appendIndex].tag
+        appendTable.free(appendIndex)
         handler?.audienceStoreReplied(tag: tag, AudienceReply(.appended))
     }
 
     // MARK: - Keys
 
     /// Returns the key of the directory of the entry's segment. Valid until the next key is made.
-    private func directoryKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
-        let hashTag = appendTable.hashTag(slot)
+    private func directoryKey(_ appendIndex: UInt16) -> UnsafeRawBufferPointer {
+        let hashTag = appendTable.hashTag(appendIndex)
         keyBuffer.copyMemory(from: hashTag)
         keyBuffer[hashTag.count] = AudienceStoreKey.directoryLetter
         return UnsafeRawBufferPointer(rebasing: keyBuffer[...hashTag.count])
     }
 
     /// Returns the key of the entry's page. Valid until the next key is made.
-    private func pageKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
-        let hashTag = appendTable.hashTag(slot)
+    private func pageKey(_ appendIndex: UInt16) -> UnsafeRawBufferPointer {
+        let hashTag = appendTable.hashTag(appendIndex)
         keyBuffer.copyMemory(from: hashTag)
-        let suffix = AudienceStoreKey.pageSuffix(appendTable[slot].bounds.lowerBound)
+        let suffix = AudienceStoreKey.pageSuffix(appendTable[appendIndex].bounds.lowerBound)
         for index in suffix.indices { keyBuffer[hashTag.count + index] = suffix[index] }
         return UnsafeRawBufferPointer(rebasing: keyBuffer[..<(hashTag.count + AudienceStoreKey.pageSuffixBytes)])
     }

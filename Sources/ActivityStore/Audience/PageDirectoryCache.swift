@@ -5,8 +5,8 @@ import Redis
 /// cache, a member's entry is sent to its page without a look-up.
 ///
 /// A cached directory may be outdated. Rarely, it belongs to another segment whose hash tag has the same hash. So the
-/// script `append` checks the bounds that the page itself has. The table has a fixed number of places, and a segment
-/// replaces another one in the same place.
+/// script `append` checks the bounds in the page itself. The table has a fixed number of places. If two segments have
+/// the same place, the newer directory replaces the older one.
 struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: one for each segment of 32 audiences. A power of two, because the lowest bits
     /// of a hash choose the place.

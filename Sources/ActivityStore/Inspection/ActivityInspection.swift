@@ -35,8 +35,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// Usually the newest version. It is older if the newest version carries the held command's alert, and is not
-        /// settled yet.
+        /// Usually the newest version. It is older while the newest version carries the held command's alert and is not
+        /// settled.
         public var version: Version
         public var command: [UInt8]
         public var hasAlert: Bool
@@ -55,7 +55,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// there was neither.
     ///
     /// Redis makes this time a millisecond later when it retires the token, and when an accepted end removes the
-    /// activity from audiences. Then the registration itself is older, so that it has no effect if it is read again.
+    /// activity from audiences. So the registration's record, which has the former time, has no effect if it is read
+    /// again.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
@@ -90,7 +91,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let updatesUntilSeconds = Int64(try unread.readNumber(byteCount: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
         let countAndFlags = Int(try unread.readNumber(byteCount: 2))
-        let tokenByteCount = countAndFlags & ~StoredActivity.countFlags
+        let tokenByteCount = countAndFlags & ~StoredActivity.tokenByteCountFlags
         let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
         let phaseLetter = try readNewestVersion(&unread)
@@ -137,7 +138,7 @@ public struct ActivityInspection: Sendable, Equatable {
         return letter
     }
 
-    /// Reads the parts about a dead token, a 429 and a start, which few values have.
+    /// Reads the parts about a retired token, a 429 and a start, which few values have.
     private mutating func readOptionalParts(_ unread: inout InspectedField, _ flags: UInt8) throws(InspectionError) {
         if flags & StoredActivity.Flag.retiredTokenBit != 0 {
             _ = try unread.readPart("retired", count: StoredActivity.retiredTokenDigestBytes)

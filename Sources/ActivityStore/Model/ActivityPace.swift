@@ -73,13 +73,13 @@ extension Policy.Bucket {
     /// Returns how many pushes are left in this bucket, if it will be full at the time `fullAtMilliseconds`.
     func pushesLeft(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int {
         // decision: pushes left, as in the scripts
-        var remainingPushCount = pushes
+        var pushesLeftCount = pushes
         var timeToFullMilliseconds = fullAtMilliseconds - nowMilliseconds
-        while timeToFullMilliseconds > 0 && remainingPushCount > 0 {
+        while timeToFullMilliseconds > 0 && pushesLeftCount > 0 {
             timeToFullMilliseconds -= intervalMilliseconds
-            remainingPushCount -= 1
+            pushesLeftCount -= 1
         }
-        return remainingPushCount
+        return pushesLeftCount
     }
 
     func fullAfterDrawAtMilliseconds(fullAtMilliseconds: Int64, nowMilliseconds: Int64) -> Int64 {

@@ -13,26 +13,26 @@ extension ActivityState {
         }
         let expiryChange: ExpiryChange = adoptToken(of: call, nowMilliseconds: nowMilliseconds) ? .renewed : .unchanged
         if let verdict = findRefusal(call) { return (makeRefusalReply(call, verdict), expiryChange) }
-        let isSameCommand = version == call.version && isEnded == call.isEnd
-        if let reply = findObstacle(to: call, isSameCommand: isSameCommand, nowMilliseconds: nowMilliseconds) {
+        let isRepeated = version == call.version && newestIsEnd == call.isEnd
+        if let reply = findObstacle(to: call, isRepeated: isRepeated, nowMilliseconds: nowMilliseconds) {
             return (reply, expiryChange)
         }
         beginLife(at: nowMilliseconds)
         if settleIfShown(call) { return (StoreReply(.unchanged), .renewed) }
         // decision: no token
         guard let token else {
-            if isSameCommand && !holdsNewestVersion { return (StoreReply(.noToken), expiryChange) }
-            setNewestVersion(to: call, isSameCommand ? .held : .waiting)
-            return (StoreReply<[UInt8]>(isSameCommand ? .held : .noToken), .renewed)
+            if isRepeated && !newestIsHeld { return (StoreReply(.noToken), expiryChange) }
+            setNewestVersion(to: call, isRepeated ? .held : .waiting)
+            return (StoreReply<[UInt8]>(isRepeated ? .held : .noToken), .renewed)
         }
-        if let waitMilliseconds = remainingSpacingMilliseconds(call.pace, nowMilliseconds: nowMilliseconds) {
+        if let waitMilliseconds = findWaitMilliseconds(call.pace, nowMilliseconds: nowMilliseconds) {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = waitMilliseconds
-            if isSameCommand { return (reply, expiryChange) }
+            if isRepeated { return (reply, expiryChange) }
             setNewestVersion(to: call, .waiting)
             return (reply, .renewed)
         }
-        let sendingRenewsExpiry = beginSending(call, isSameCommand: isSameCommand, nowMilliseconds: nowMilliseconds)
+        let sendingRenewsExpiry = beginSending(call, isRepeated: isRepeated, nowMilliseconds: nowMilliseconds)
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = lastAssignedTimestamp
         reply.registration = token
@@ -42,8 +42,9 @@ extension ActivityState {
 
     // MARK: - The token
 
-    /// Stores the token that came with the command, and returns whether it did. The activity keeps its own token if no
-    /// token came, if it has the same or a newer one, or if the command's token is the last one that was retired.
+    /// Stores the token that came with the command, and returns whether it did. The activity keeps its own token if the
+    /// command has none, if its own token is the same or newer, or if the command's token is the last one that was
+    /// retired.
     private mutating func adoptToken(of call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> Bool {
         let lacksToken = token == nil
         guard let registration = call.registration, token?.isSameToken(as: registration) != true,
@@ -56,12 +57,12 @@ extension ActivityState {
 
     // MARK: - The order of versions
 
-    /// Returns why an update or an end is refused (R11). Nil if it may become the newest version, and nil if it is
-    /// already the newest version and is not settled yet.
+    /// Returns why an update or an end is refused (R11). Nil if the command may become the newest version, or if it is
+    /// the newest version and is not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         // decision: order of versions
         guard let newest = version else { return nil }
-        if isEnded {
+        if newestIsEnd {
             if call.isEnd {
                 if newest == call.version { return versionPhase.isSettled ? .duplicate : nil }
                 return versionPhase == .notShown && newest < call.version ? nil : .ended
@@ -98,7 +99,7 @@ extension ActivityState {
     /// the command's alert and ask again.
     private func findObstacle(
         to call: StateAdmission<[UInt8]>,
-        isSameCommand: Bool,
+        isRepeated: Bool,
         nowMilliseconds: Int64
     ) -> StoreReply<[UInt8]>? {
         if call.isTooOld, version == nil { return StoreReply<[UInt8]>(.expired) }
@@ -109,7 +110,7 @@ extension ActivityState {
         if let alert = call.carriedAlertVersion, let acceptedAlertVersion, alert <= acceptedAlertVersion {
             return StoreReply<[UInt8]>(.alertAlreadyAccepted)
         }
-        let isHeldCommand = isSameCommand && holdsNewestVersion
+        let isHeldCommand = isRepeated && newestIsHeld
         guard let heldCommand, heldCommand.hasAlert, !call.mayReplaceHeldAlert, token != nil || !isHeldCommand
         else { return nil }
         var reply = StoreReply<[UInt8]>(.alertHeld)
@@ -129,8 +130,8 @@ extension ActivityState {
         return true
     }
 
-    /// Returns for how long the spacing still forbids a push; nil if it does not.
-    private func remainingSpacingMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
+    /// Returns for how long the spacing still forbids a push; nil if the spacing is over.
+    private func findWaitMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
         // decision: spacing
         let sinceLastSendMilliseconds = nowMilliseconds - lastSendAtMilliseconds
         let waitMilliseconds =
@@ -144,10 +145,10 @@ extension ActivityState {
     /// renews the expiry.
     private mutating func beginSending(
         _ call: StateAdmission<[UInt8]>,
-        isSameCommand: Bool,
+        isRepeated: Bool,
         nowMilliseconds: Int64
     ) -> Bool {
-        if !isSameCommand || versionPhase != .sending { assignTimestamp(call.version) }
+        if !isRepeated || versionPhase != .sending { assignTimestamp(call.version) }
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
         // decision: expiry
@@ -166,7 +167,7 @@ extension ActivityState {
         // decision: budget
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
-        var remainingPushCount = bucket.pushesLeft(
+        var pushesLeftCount = bucket.pushesLeft(
             fullAtMilliseconds: pace.budgetFullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
@@ -174,9 +175,9 @@ extension ActivityState {
         if call.requestsHighPriority {
             if hasDrawnOnBudget {
                 reply.priority = PushPriority.high
-            } else if remainingPushCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
+            } else if pushesLeftCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 reply.priority = PushPriority.high
-                remainingPushCount -= 1
+                pushesLeftCount -= 1
                 hasDrawnOnBudget = true
                 self.pace?.budgetFullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
                     fullAtMilliseconds: pace.budgetFullAtMilliseconds,
@@ -186,7 +187,7 @@ extension ActivityState {
                 reply.isDemoted = true
             }
         }
-        reply.budgetLeft = remainingPushCount
+        reply.budgetLeft = pushesLeftCount
     }
 
     // MARK: - Starts
@@ -210,17 +211,19 @@ extension ActivityState {
         }
         // Whether the start is the newest version only because `recordStart` has stored it. It is then admitted like a
         // new start, and begins a life below.
-        let isRecordedAsNewest = isRecordedAgain && self.version == version && !isEnded
+        let isRecordedAsNewest = isRecordedAgain && self.version == version && !newestIsEnd
         if let newest = self.version, newest >= version, !isRecordedAsNewest {
             // An update with exactly the start's version is settled.
-            if newest == version && versionPhase.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
-            // Whether no push with the start's timestamp or a later one is known. If the start is recorded again, an
-            // equal timestamp does not count, because it may be the one that `recordStart` has stored.
+            if newest == version && versionPhase.isSettled && !newestIsEnd {
+                return (StoreReply(.duplicate), .unchanged)
+            }
+            // Whether the start's timestamp is above those of all pushes before. For a start that is recorded again, an
+            // equal timestamp is enough, because it may be the one that `recordStart` has stored.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
-            // The start is not needed: the activity has ended, has a token, or had such a push. Otherwise the start is
-            // sent, and the newer version stays the newest.
-            if isEnded || token != nil || !isAfterLastTimestamp {
+            // The start is not needed: the activity has ended, has a token, or got a push with the start's timestamp or
+            // a later one. Otherwise the start is sent, and the newer version stays the newest.
+            if newestIsEnd || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
         } else {
@@ -230,14 +233,14 @@ extension ActivityState {
             acceptedAlertVersion = nil
             versionPhase = .startSending
             self.version = version
-            isEnded = false
+            newestIsEnd = false
         }
         assignTimestamp(version)
         lastSendAtMilliseconds = nowMilliseconds
         shownDigest = nil
         hasDrawnOnBudget = false
         pace = ActivityPace(beganAtMilliseconds: nowMilliseconds)
-        let start = Start(version: version, isSettled: false, timestamp: lastAssignedTimestamp, claim: claim)
+        let start = Start(version: version, isSettled: false, assignedTimestamp: lastAssignedTimestamp, claim: claim)
         self.start = start
         return (makeSendReply(start), .renewed)
     }
@@ -259,7 +262,7 @@ extension ActivityState {
             hasDrawnOnBudget = false
             versionPhase = .settled
             self.version = version
-            isEnded = false
+            newestIsEnd = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
         // Claim 0: another record of the start may still be held or deferred, and `admitStart` may let it be sent.
@@ -267,7 +270,7 @@ extension ActivityState {
             version: version,
             isSettled: false,
             isRecordedAgain: true,
-            timestamp: lastAssignedTimestamp,
+            assignedTimestamp: lastAssignedTimestamp,
             claim: 0
         )
         return (StoreReply(.settled), .renewed)
@@ -286,7 +289,7 @@ extension ActivityState {
         guard let storedClaim = start.claim, storedClaim == claim || storedClaim == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
-        if isEnded || token != nil && versionPhase != .startSending { return (StoreReply(.superseded), .unchanged) }
+        if newestIsEnd || token != nil && versionPhase != .startSending { return (StoreReply(.superseded), .unchanged) }
         guard storedClaim != claim else { return (makeSendReply(start), .unchanged) }
         self.start?.claim = claim
         return (makeSendReply(start), .renewed)
@@ -294,7 +297,7 @@ extension ActivityState {
 
     private func makeSendReply(_ start: Start) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(.send)
-        reply.timestamp = start.timestamp
+        reply.timestamp = start.assignedTimestamp
         return reply
     }
 
@@ -302,12 +305,12 @@ extension ActivityState {
 
     /// Makes the command the newest version. Removes a held older command that has no alert.
     private mutating func setNewestVersion(to call: StateAdmission<[UInt8]>, _ versionPhase: VersionPhase) {
-        if version != call.version || isEnded != call.isEnd {
+        if version != call.version || newestIsEnd != call.isEnd {
             if let heldCommand, !heldCommand.hasAlert { self.heldCommand = nil }
             hasDrawnOnBudget = false
         }
         version = call.version
-        isEnded = call.isEnd
+        newestIsEnd = call.isEnd
         self.versionPhase = versionPhase
     }
 

@@ -11,7 +11,7 @@ extension ActivityState {
         self.init()
         version = inspection.newestVersion?.version
         versionPhase = inspection.newestVersion.map { VersionPhase($0.phase) } ?? .waiting
-        isEnded = inspection.newestVersion?.isEnd ?? false
+        newestIsEnd = inspection.newestVersion?.isEnd ?? false
         lastAssignedTimestamp = inspection.lastAssignedTimestamp
         lastSendAtMilliseconds = inspection.lastPush?.sentAtMilliseconds ?? 0
         shownDigest = inspection.shownDigest
@@ -25,7 +25,7 @@ extension ActivityState {
         }
         heldCommand = inspection.heldCommand.map {
             // For an older held command, `isEnd` does not matter: Redis keeps such a command only for its alert.
-            let isEnd = isEnded && $0.version == version
+            let isEnd = newestIsEnd && $0.version == version
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, hasAlert: $0.hasAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
@@ -37,7 +37,7 @@ extension ActivityState {
                 version: $0.version,
                 isSettled: $0.isSettled,
                 isRecordedAgain: $0.isRecordedAgain,
-                timestamp: $0.version.timestamp,
+                assignedTimestamp: $0.version.timestamp,
                 claim: nil
             )
         }

@@ -15,8 +15,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// Usually the activity's newest version. It is an older one while a newer version that carries this command's
-        /// alert is not settled.
+        /// Usually the activity's newest version. It is older while the newest version carries this command's alert and
+        /// is not settled.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -29,7 +29,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         /// Whether Redis knows the start only from a record that was read again after a loss of data. False once the
         /// start is admitted or settled.
         public var isRecordedAgain = false
-        public var timestamp: Int64
+        /// The `aps.timestamp` that Redis assigned to the start, UNIX seconds.
+        public var assignedTimestamp: Int64
         /// The claim of the record that got the send verdict. There is no such claim in three cases:
         /// - While `isRecordedAgain`, it is 0: no record has got a send verdict since Redis lost its data.
         /// - After APNs has accepted the start, it is nil: every record of the start then gets `duplicate`.
@@ -41,13 +42,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var version: Version?
     public internal(set) var versionPhase = VersionPhase.waiting
     /// Whether the newest version is an end.
-    public internal(set) var isEnded = false
+    public internal(set) var newestIsEnd = false
     /// Whether the newest version has drawn on the budget for pushes of priority 10.
     public internal(set) var hasDrawnOnBudget = false
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0: none yet. (R11)
     ///
-    /// After a loss of data (R25), a token that is read again raises it to the present second, and a start that is read
-    /// again raises it to the timestamp of its version: phones ignore a lower timestamp than they have shown.
+    /// After a loss of data (R25), two kinds of records raise it when they are read again, because phones ignore lower
+    /// timestamps than the last one: a token raises it to the present second, a start to the start's own timestamp.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
     public internal(set) var lastSendAtMilliseconds: Int64 = 0
@@ -66,7 +67,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var expiresAtMilliseconds: Int64?
 
     /// Whether the newest version itself is held.
-    public var holdsNewestVersion: Bool { heldCommand.map { $0.version == version && $0.isEnd == isEnded } ?? false }
+    public var newestIsHeld: Bool { heldCommand.map { $0.version == version && $0.isEnd == newestIsEnd } ?? false }
 
     mutating func hold(_ version: Version, _ command: [UInt8], hasAlert: Bool) -> (
         StoreReply<[UInt8]>, ExpiryChange
@@ -75,7 +76,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
         versionPhase = .held
-        heldCommand = HeldCommand(version: version, isEnd: isEnded, command: command, hasAlert: hasAlert)
+        heldCommand = HeldCommand(version: version, isEnd: newestIsEnd, command: command, hasAlert: hasAlert)
         return (StoreReply(.held), .renewed)
     }
 
@@ -116,7 +117,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if let allowsFrequentUpdates { pace?.allowsFrequentUpdates = allowsFrequentUpdates }
         reply.verdict = .registered
         if namedAudiences != nil { reply.departures = encodedDepartures }
-        guard let heldCommand, holdsNewestVersion else { return (reply, .renewed) }
+        guard let heldCommand, newestIsHeld else { return (reply, .renewed) }
         if let shownVersion, shownVersion >= heldCommand.version {
             if versionPhase == .held { versionPhase = .settled }
             self.heldCommand = nil
@@ -157,7 +158,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             }
             var reply = StoreReply<[UInt8]>(.settled)
             reply.hasRetiredToken = retirement.map { retireToken(by: $0) } ?? false
-            if settlement == .accepted, self.version == version, isEnded, !audiences.currentDigests.isEmpty {
+            if settlement == .accepted, self.version == version, newestIsEnd, !audiences.currentDigests.isEmpty {
                 expiryChange = .renewed
                 leaveAudiencesAtEnd()
             }

@@ -158,8 +158,8 @@ package struct AudienceState: Sendable {
         return makeSendReply(admittedVersion.grant)
     }
 
-    /// Returns the verdict that refuses a command. Nil if the command may become the newest version, and nil if it is
-    /// already the newest version and is not settled yet.
+    /// Returns the verdict that refuses a command. Nil if the command may become the newest version, or if it is the
+    /// newest version and is not settled yet.
     private func findRefusal(_ call: AudienceAdmission<[UInt8]>, _ newestVersion: NewestVersion) -> AudienceVerdict? {
         let hasEnded = admittedVersion?.isEnd ?? false
         if let admittedVersion, isRepeat(call, admittedVersion), newestVersion.version == call.version {
@@ -208,11 +208,11 @@ package struct AudienceState: Sendable {
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
     ) -> Bool {
-        let remainingPushCount = bucket.pushesLeft(
+        let pushesLeftCount = bucket.pushesLeft(
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
         )
-        guard remainingPushCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
+        guard pushesLeftCount > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
         fullAtMilliseconds = bucket.fullAfterDrawAtMilliseconds(
             fullAtMilliseconds: fullAtMilliseconds,
             nowMilliseconds: nowMilliseconds
@@ -221,8 +221,8 @@ package struct AudienceState: Sendable {
     }
 
     /// Returns the number of ranges for a command: usually the number that the call asks for. But while a version of
-    /// the last hour is not finished, it is the number of that version, because other ranges would overlap with its
-    /// ranges. If the number differs from that of the last command, the checkpoints of the former ranges are deleted.
+    /// the last hour is not finished, new versions get the number of that version, because other ranges would overlap.
+    /// If the number differs from that of the last command, the checkpoints of the former ranges are deleted.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64

@@ -87,8 +87,7 @@ public struct TimetableEntry: Sendable, Equatable {
     /// the model no worker claims a life.
     ///
     /// - Parameter stateVersion: the version of the state that a new start shows; nil for an end. If a newer state has
-    ///   come since a worker made the start, the start may not be sent, and the life becomes due at once. Then a worker
-    ///   makes another start, with the newer state.
+    ///   come since, the start may not be sent, and the life becomes due at once, so that a worker makes another start.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,

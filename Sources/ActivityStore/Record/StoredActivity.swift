@@ -57,7 +57,7 @@ enum StoredActivity {
     static let acceptedAlertFlag = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFlag = 16_384
-    static let countFlags = acceptedAlertFlag | audiencesFlag
+    static let tokenByteCountFlags = acceptedAlertFlag | audiencesFlag
     /// The number of bytes of a timestamp, whose unit is the second: enough for ten digits.
     static let secondsBytes = 5
     /// The number of bytes of a time whose unit is the millisecond: enough for thirteen digits.

@@ -38,17 +38,17 @@ enum StoredBucket {
 /// A pace as the scripts read it. Its times are milliseconds, three bytes each.
 ///
 /// The parts are, in this order:
-/// - the spacing and the bucket of an activity without frequent updates (10 bytes);
-/// - the same spacing and the bucket of an activity with frequent updates (10). The spacing is repeated, so that an
-///   admission reads spacing and bucket in one step.
+/// - the spacing and the bucket ``Policy/budget`` (10 bytes);
+/// - the spacing again and the bucket ``Policy/frequentBudget`` (10), so that an admission reads spacing and bucket in
+///   one step;
 /// - the longest spacing that 429s may cause (3);
 /// - the time without a 429 that undoes one doubling of the spacing (3).
 enum StoredPace {
     static let byteCount = 26
     private static let timeByteCount = 3
     // Where the second and the third part begin, counted from 0.
-    static let frequentPartByteOffset = timeByteCount + StoredBucket.byteCount
-    static let throttledSpacingByteOffset = 2 * frequentPartByteOffset
+    static let frequentBudgetPartByteOffset = timeByteCount + StoredBucket.byteCount
+    static let throttledSpacingByteOffset = 2 * frequentBudgetPartByteOffset
     /// An hour, the longest time that a policy may have here. It fits into three bytes.
     private static let millisecondsMax: Int64 = 3_600_000
 
@@ -60,8 +60,8 @@ enum StoredPace {
         }
         writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: 0)
         StoredBucket.write(pace.budget, to: destination + timeByteCount)
-        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: frequentPartByteOffset)
-        StoredBucket.write(pace.frequentBudget, to: destination + frequentPartByteOffset + timeByteCount)
+        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: frequentBudgetPartByteOffset)
+        StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + timeByteCount)
         writeTime(pace.throttledSpacingMillisecondsMax, minimumMilliseconds: 0, at: throttledSpacingByteOffset)
         writeTime(
             pace.throttleRecoveryMilliseconds,

@@ -3,24 +3,23 @@
 -- holding a command; registrations; unregistrations; confirmations; `reopen`. Registrations and confirmations come in
 -- batches (admit-registrations.lua), all other operations alone.
 --
--- Starts. A start may be sent only once, but several records may bring it, and a worker asks again if the reply was
--- lost. So the value stores the claim of the one record that may be sent. When the start is asked for again:
+-- Starts. A start may be sent only once, but several records may bring it. And a worker asks again about a record if
+-- the reply was lost. So the value stores the claim of the one record that may be sent. If a worker asks again:
 -- - The record with the stored claim gets the same verdict and timestamp again. A worker asks again with a claim only
 --   while APNs has processed no push of this record.
 -- - A deferred record has a new claim and names its previous one. If the previous claim is the stored one, the script
 --   stores the new claim and repeats the verdict.
 -- - Every other record gets `unknown`, or once the start is settled, `duplicate`.
 -- A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that has the claim.
--- In two cases the script does not repeat the verdict, and the record gets `superseded`:
+-- In two cases the record that may be sent gets `superseded` instead of the same verdict again:
 -- 1. The newest version is an end.
--- 2. The activity has a token, and the start is settled or not the newest version. So the activity lives without this
---    push.
+-- 2. The activity lives without a push of this start: it has a token, and the start is settled or not the newest
+--    version.
 --
 -- Starts that are read again. After a loss of data, records that were settled are read again. A start among them is not
--- sent again, but the script must know its version: an end of the activity's earlier life may be read again too.
--- Without the start's version, it would end the new life, and every update of the new life would be `ended`. The claim
--- of such a start is zeros. Another record of the same start may still be held or wait in the deferred topic. It may
--- get `send`, as if the start were new.
+-- sent again, but the script must know its version: an end of the activity's earlier life may be read again too, and
+-- without the start's version, this end would end the new life. The claim of such a start is zeros. Another record of
+-- the same start may still be held or wait in the deferred topic. That record may get `send`, as if the start were new.
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
@@ -47,9 +46,9 @@ local function writeFields(changes, lifetime)
   callRedis('PEXPIRE', key, lifetime)
 end
 
--- Returns the phase of the newest version as a lower-case letter, whether this version is an end, and the difference
--- between the byte and the letter. To change the phase but keep the other bits of the byte, the script adds this
--- difference to the new letter.
+-- Returns the phase of the newest version as a lower-case letter, whether this version is an end, and `keptBits`: the
+-- difference between the byte and the letter. A new letter plus `keptBits` is the byte with the new phase and the same
+-- other bits.
 local function splitPhase(phaseByte)
   local phase = phaseByte % @HAS_DRAWN@
   if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
@@ -64,11 +63,11 @@ end
 --     registrationTime    when the token was registered
 --     newForm, newToken   the token's form and bytes
 --     shownVersion        the version that the app shows, in digits; empty if it is not known
---     frequentUpdates     the flag ALLOWS_FREQUENT or 0; nil if the activity keeps its flag
+--     newFrequentFlag     the flag ALLOWS_FREQUENT or 0; nil if the activity keeps its flag
 --     tokenSource         where the token comes from: FROM_COMMAND and others
---     newAudiences        the digests of the audiences that the registration names; nil if it has no list
+--     namedAudiences      the digests of the audiences that the registration names; nil if it has no list
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
-    frequentUpdates, tokenSource, newAudiences)
+    newFrequentFlag, tokenSource, namedAudiences)
   if #value < @FIXED_BYTES@ then return MALFORMED end
   local updatesUntilSeconds, tokenLength, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
@@ -77,8 +76,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   local lastAssignedTimestamp =
     read('<I5', value, phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
   local phase, newestIsEnd, keptBits = splitPhase(phaseByte)
-  local form, frequent = flags % @FORM_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ - flags % @FORM_MODULUS@
-  local tokenEnd, startPosition, heldPosition, acceptedAlert, audiences, formerAudiences, retired, throttle =
+  local form, frequentFlag = flags % @FORM_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ - flags % @FORM_MODULUS@
+  local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
     findParts(value, tokenLength, flags, phase)
   if not tokenEnd then return MALFORMED end
   audiences, formerAudiences = audiences or '', formerAudiences or ''
@@ -87,9 +86,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
 
   -- Writes the whole value. `middle` has its bytes 8 to 44.
   local function store(middle)
-    local value = joinParts(updatesUntilSeconds, form + frequent, middle .. pack('<I6', registeredAt), {
-      token = token, alert = acceptedAlert, audiences = audiences, formerAudiences = formerAudiences, retired = retired,
-      throttle = throttle, start = start, held = held,
+    local value = joinParts(updatesUntilSeconds, form + frequentFlag, middle .. pack('<I6', registeredAt), {
+      token = token, alert = acceptedAlertVersion, audiences = audiences, formerAudiences = formerAudiences,
+      retired = retired, throttle = throttle, start = start, held = held,
     })
     return callRedis('SET', key, value, 'PX', ACTIVITY_EXPIRY)
   end
@@ -112,9 +111,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         if storedClaim ~= claim and (storedClaim == '' or storedClaim ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- A token (`form` is above 0) shows that the activity lives already. But in the phase START_SENDING, the start
-        -- is the newest version and APNs has not processed it. So the token belongs to the activity's previous life,
-        -- and the start may still be sent.
+        -- A token (`form` is above 0) shows that the activity lives already, unless the phase is START_SENDING. In this
+        -- phase the start is the newest version and APNs has not processed it. So the token belongs to the activity's
+        -- previous life, and the start may be sent.
         if newestIsEnd or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if storedClaim ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -138,14 +137,14 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         return 'superseded'
       end
     else
-      newestVersion, form, token, acceptedAlert, held = version, 0, '', '', ''
+      newestVersion, form, token, acceptedAlertVersion, held = version, 0, '', '', ''
     end
     local now, seconds = serverTime()
     local assignedTimestamp =
       timestamp <= lastAssignedTimestamp and math.min(lastAssignedTimestamp + 1, TIMESTAMP_MAX) or timestamp
     if assignedTimestamp ~= read('<I5', newestVersion) then nextByte = nextByte - @OWN_TIMESTAMP@ end
     local assignedBytes = pack('<I5', assignedTimestamp)
-    frequent, throttle, start, updatesUntilSeconds =
+    frequentFlag, throttle, start, updatesUntilSeconds =
       0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATE_PERIOD_SECONDS
     store(pack('<I6BI6', 0, nextByte, now) .. newestVersion .. pack('<I6', 0) .. assignedBytes)
     return 'send' .. assignedBytes
@@ -161,8 +160,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
-      -- A start that becomes the newest version removes a held command. But perhaps no worker ever sent this start. So
-      -- if there is a held command, the script keeps it, and does not record the start.
+      -- A start that becomes the newest version would remove the held command. But perhaps no worker ever sent this
+      -- start. So the script keeps a held command, and does not record the start.
       if held ~= '' then return 'settled' end
       local nextByte = @SETTLED@
       if lastAssignedTimestamp > timestamp then
@@ -194,39 +193,39 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   -- # An activity: registrations
   if operation == 'register' then
     if tokenSource == @FROM_COMMAND@ then
-      -- The token came with a command. If Redis already has this token, the token keeps its registration time. If it is
-      -- the last token that was retired, the script refuses it.
+      -- The token came with a command. If the value already has this token, the token keeps its registration time. If
+      -- the token is the last one that was retired, the script refuses it.
       if form == newForm and token == newToken then
         registrationTime = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
         return 'stale'
       end
     end
-    if registrationTime < registeredAt then return 'stale' .. (newAudiences and departuresPart() or '') end
-    -- A registration without audiences repeats an earlier call, except if its token came with a command. Suppose that
-    -- Redis now has a different token, or none, with exactly the same time. Then that change came after the earlier
-    -- call, so Redis keeps it and the registration is stale. Time 0 means that no registration has come yet.
+    if registrationTime < registeredAt then return 'stale' .. (namedAudiences and departuresPart() or '') end
+    -- A registration without audiences repeats an earlier call, unless its token came with a command. If the value now
+    -- has another token or none, with exactly the same time, then this change came after the earlier call. So the value
+    -- stays, and the registration is stale. Time 0 means that no registration has come yet.
     if registrationTime == registeredAt and registrationTime > 0
-      and not newAudiences and tokenSource ~= @FROM_COMMAND@
+      and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)
     then
       return 'stale'
     end
-    local shown = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1)
+    local newShownDigest = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1)
     local reply, nextPhase = 'registered', phase
-    if newAudiences then
-      local departures = without(formerAudiences, newAudiences) .. without(audiences, newAudiences)
+    if namedAudiences then
+      local departures = without(formerAudiences, namedAudiences) .. without(audiences, namedAudiences)
       if #departures > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
       -- A push to an audience may have replaced the state that the activity shows. So the shown state is not known:
       -- digest 0.
-      if newAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then shown = '\0\0\0\0\0\0' end
-      if newAudiences ~= '' and without(newAudiences, audiences) == '' then reply = 'registered+' end
-      audiences, formerAudiences = newAudiences, departures
+      if namedAudiences ~= '' or audiences ~= '' or formerAudiences ~= '' then newShownDigest = '\0\0\0\0\0\0' end
+      if namedAudiences ~= '' and without(namedAudiences, audiences) == '' then reply = 'registered+' end
+      audiences, formerAudiences = namedAudiences, departures
     end
     -- The newest version itself is held, not an older command (admit.lua: Phases).
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
-        if not newAudiences or formerAudiences == '' then
+        if not namedAudiences or formerAudiences == '' then
           heldBytes = heldBytes + #held
           if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
             return 'full'
@@ -237,7 +236,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         held, nextPhase = '', phase <= @HELD_ALERT@ and @SETTLED@ or @SENDING@
       end
     end
-    local restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
+    local bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
     if updatesUntilSeconds == 0 or tokenSource == @FROM_REREADING@ then
       local _, seconds = serverTime()
       if updatesUntilSeconds == 0 then updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS end
@@ -245,14 +244,14 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       -- ignore lower timestamps. So the next timestamp is above the present second.
       if tokenSource == @FROM_REREADING@ and seconds > lastAssignedTimestamp then
         if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then keptBits = keptBits - @OWN_TIMESTAMP@ end
-        restOfRecord = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
+        bytesAfterPhase = sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
     form, token, registeredAt = newForm, newToken, registrationTime
-    if frequentUpdates then frequent = frequentUpdates end
-    local written = store(shown .. char(nextPhase + keptBits) .. restOfRecord)
+    if newFrequentFlag then frequentFlag = newFrequentFlag end
+    local written = store(newShownDigest .. char(nextPhase + keptBits) .. bytesAfterPhase)
     if written.err then return written end
-    return newAudiences and formerAudiences ~= '' and reply .. departuresPart() or reply
+    return namedAudiences and formerAudiences ~= '' and reply .. departuresPart() or reply
   end
 
   -- # An activity: unregistrations

@@ -1,41 +1,42 @@
 -- This file is a part of the script `admit` (admit.lua): the loop over a batch of updates, ends and settlements.
 --
--- The short path decides about the most frequent calls: a usual update, and the acceptance of one. It asks these
--- questions in this order; the code has the same numbers:
---     1. Is the value usual? See `usualSize`.
---     2. Is the phase one of the frequent ones, and is the last assigned timestamp known?
+-- The short path decides about most calls: an update of an activity with a plain value, and the acceptance of such an
+-- update. It asks these questions in this order; the code has the same numbers:
+--     1. Is the value plain? See `plainSize`.
+--     2. Is the phase common, and is the last assigned timestamp known?
 --     3. An update: is its timestamp higher than the newest version's?
---     4. What does the pace allow now? Computed once for usual values of the same kind.
+--     4. What does the pace allow now? Computed once for plain values of the same kind.
 --     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
---     6. Which priority does it get? Then it is written, and the reply is the value or a number.
---     7. If the update is not newer: is it older, and has no alert? Then the reply is `superseded`.
---     8. A settlement: is it the acceptance of the newest version? Then it is written.
+--     6. Which priority does the update get? Then the update is written, and the reply is the value or a number.
+--     7. If the update is not newer: is it older, and without an alert? Then the reply is `superseded`.
+--     8. A settlement: is it the acceptance of the newest version? Then the acceptance is written.
 -- Every other answer leads to the long path (admit-updates.lua, admit-settlements.lua), which begins again with the
--- same call. The long path can decide about the frequent calls too. So the code that decides about such a call is on
--- both paths, and in Model/ActivityState+Admission.swift and its neighbours, which decide the same in Swift. Read them
--- first. A comment `decision: NAME` marks each place. Find all places of one name with `git grep 'decision: NAME'`, and
--- change all of them.
+-- same call. The long path can decide about every call. So each decision of the short path is also in the long path,
+-- and in the model in Swift: Model/ActivityState+Admission.swift and its neighbours. Read the model first. A comment
+-- `decision: NAME` marks each place. Find all places of one name with `git grep 'decision: NAME'`, and change all of
+-- them.
 --
 -- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; in the loop: reading a call,
 -- short path, long path; the reply.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
--- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes, or up
--- to 128 KiB more with a held command. Then the script decides and writes each key separately, and each key fails
--- alone: an error of Lua would fail the whole batch, so the script runs Redis commands with `pcall`, and checks lengths
--- before it reads a value.
+-- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes; a held
+-- command adds up to 128 KiB. Then the script decides about each key and writes it separately, so that each key fails
+-- alone. An error of Lua would fail the whole batch. So the script runs Redis commands with `pcall`, and checks the
+-- length of a value before it reads the value.
 --
--- The reply is an array. First it has the replies in the order of the keys. Then, in the same order, it has a value for
--- each update and end whose reply is a number: the activity's value as it was before the admission, up to the end of
--- the accepted alert. If the update or end brought a new token, this value has the new token. Last comes the clock, if
--- a reply may need it. If the array would have only one element, the reply is this element alone. The replies of a
--- batch have limited room for held commands. If a held command does not fit, the reply to an update or end is `wait`
--- (one millisecond), and the reply to a registration is `full`.
+-- The reply is an array of three parts; if there is only one element, the reply is this element without an array.
+-- 1. The replies to the calls, in the order of the keys.
+-- 2. In the same order, a value for each update or end whose reply is a number: the activity's value before the
+--    admission, up to the end of the accepted alert. If the update or end brought a new token, this value has it.
+-- 3. The clock, if a reply may need it.
+-- The replies of a batch have limited room for held commands. If a held command does not fit, the reply to an update or
+-- end is `wait` (one millisecond), and the reply to a registration is `full`.
 
 if #ARGV[1] >= @CALL_BYTES@ then
   -- # Packed numbers
-  -- A packed number has two parts, left * factor + right. A number of a call or of a usual value has at most 52 bits;
+  -- A packed number has two parts, left * factor + right. A number of a call or of a plain value has at most 52 bits;
   -- Lua is exact up to 53.
   --     number               left                                  factor                    right
   --     timestampAndRequest  the timestamp of the call's version   @TIMESTAMP_FACTOR@        requestAndPace
@@ -93,22 +94,23 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local replies, replyCount = keys, count
   -- The clock, read once, when a call needs it: `now` in milliseconds, and `seconds`. Computed from it:
   --     sentAndPhaseMin   the lowest `sentAndPhase` of a send verdict in the same 1,000 seconds as `now`
-  --     sentNow           the bytes that a send verdict writes now: digest 0, phase `a`, the time
-  --     drawnNow          the same, with the bit HAS_DRAWN: the version draws on the budget
-  local now, seconds, sentAndPhaseMin, sentNow, drawnNow
-  -- What the last call asked for. Most often the next call asks for the same.
+  --     sendBytes         the bytes that a send verdict writes now: digest 0, phase `a`, the time
+  --     drawBytes         the same, with the bit HAS_DRAWN: the version draws on the budget
+  local now, seconds, sentAndPhaseMin, sendBytes, drawBytes
+  -- What the last call asked for. Most calls ask for the same as the call before.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
-  -- A value is usual if it ends with the token or with the accepted alert, and its activity still takes updates. The
-  -- next value is usual too if its length is `usualSize`, that of the last usual value, and its `prefix` is at least
-  -- `prefixMin` and below `prefixMax` (# Packed numbers). If `prefixMin` is infinite, no prefix is in this range.
-  local prefixMin, prefixMax, usualSize = math.huge, 0, -1
-  -- For a usual value and the pace with the number `usualPaceNumber`:
+  -- A value is plain if it ends with the token or with the accepted alert, and its activity still takes updates.
+  -- `plainSize` is the length of the last plain value. The next value is plain too if it has this length, and if its
+  -- `prefix` is at least `prefixMin` and below `prefixMax` (# Packed numbers). If `prefixMin` is infinite, no prefix is
+  -- in this range.
+  local prefixMin, prefixMax, plainSize = math.huge, 0, -1
+  -- Computed for a value like the last plain one, and for the pace with the number `computedPaceNumber`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
   --     fullAtMax             the push gets priority 10 if the bucket will be full by this time
   --     fullAtMaxOfReserve    the same for a command that may use the reserve
   --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
-  local usualPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
+  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
   -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
   local lastPaceNumber, lastPacePosition, spacing, interval, pushes, reserved
   -- The functions of the long path; nil until a call needs them.
@@ -126,7 +128,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     the version of the command whose alert the call carries or settles; nil if there is none
   --     where the next call begins
   local function readCall(position)
-    local token, alert
+    local token, alertVersion
     local version, byte14, bits, timestamp, digest, following = read('<c13BBI5I6', calls, position)
     if bits % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
       local length, registeredAt, form, tokenPosition = read('<I2I6B', calls, following)
@@ -134,10 +136,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
       token = {bytes = sub(calls, tokenPosition, following - 1), registeredAt = registeredAt, form = form}
     end
     if bits % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
-      alert = sub(calls, following, following + @VERSION_BYTES@ - 1)
+      alertVersion = sub(calls, following, following + @VERSION_BYTES@ - 1)
       following = following + @VERSION_BYTES@
     end
-    return version, byte14, bits, timestamp, digest, token, alert, following
+    return version, byte14, bits, timestamp, digest, token, alertVersion, following
   end
 
   for index = 1, count do
@@ -174,10 +176,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
         local microseconds = time[2] + 0
         now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
         sentAndPhaseMin = (now - now % 1000000) * @SENT_FACTOR@
-        sentNow = pack('<I6BI6', 0, @SENDING@, now)
-        drawnNow = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
-        -- Forget the last usual value: its `prefixMin` was computed without `seconds`. So a value whose last second for
-        -- updates has passed would seem usual.
+        sendBytes = pack('<I6BI6', 0, @SENDING@, now)
+        drawBytes = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
+        -- Forget the last plain value: its `prefixMin` was computed without `seconds`. So a value whose last second for
+        -- updates has passed would seem plain.
         prefixMin = math.huge
       end
     end
@@ -188,36 +190,37 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- Questions 1 to 8 (see the top of this file).
       local value = values[index] or UNKNOWN
       local size = #value
-      if size ~= usualSize then
+      if size ~= plainSize then
         if size < @FIXED_BYTES@ then value = UNKNOWN end
-        -- Forget the last usual value: it has another length, so its range of prefixes says nothing about this value.
+        -- Forget the last plain value: it has another length, so its range of prefixes says nothing about this value.
         prefixMin = math.huge
       end
       -- FIXED_FORMAT has no bucket: then `_` is the position after the read part, and `fullAt` is nil. Only commands
       -- with `isHigh` read `fullAt`, and they use FIXED_AND_BUCKET_FORMAT, where `_` is the rest of the newest version.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, _, fullAt = read(format, value)
-      -- 1. Is the value usual? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
+      -- 1. Is the value plain? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
       local phase = sentAndPhase % @HAS_DRAWN@
       -- decision: eight hours
       if prefix < prefixMin or prefix >= prefixMax then
-        -- The value is not like the last usual value. If it is usual, the next values are compared with it.
+        -- The value is not like the last plain value. If it is plain, the next values are compared with it.
         local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
         local variableByteCount = formAndLength % @FORM_AND_LENGTH_FACTOR@
         if variableByteCount >= @HAS_ACCEPTED_ALERT@ then
           variableByteCount = variableByteCount - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@
         end
-        -- A value with HAS_THROTTLE or a higher flag of byte 7 is not usual: a part follows the token and the alert.
+        -- A value with HAS_THROTTLE or a higher flag of byte 7 is not plain: a part follows the token and the alert.
         if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @FIXED_BYTES@ + variableByteCount then
-          prefixMin, usualSize, usualPaceNumber = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
+          prefixMin, plainSize, computedPaceNumber = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
           prefixMax = (formAndLength + 1) * @LENGTH_FACTOR@
         end
-        -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not usual either.
+        -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not plain either.
         if prefix < prefixMin or prefix >= prefixMax then phase = nil end
       end
-      -- 2. Is the phase frequent? In the first five phases, the last assigned timestamp is the newest version's own
-      -- (bit @OWN_TIMESTAMP@). Otherwise it is in bytes 40 to 44, and most calls take the long path. But `w` and `s`
-      -- are frequent also without the bit: a version that waits, or that was `unchanged`, got no timestamp. An update
-      -- then stays here if the last assigned timestamp is not above the newest version's.
+      -- 2. Is the phase common? There are two kinds of common phases:
+      -- - The first five: the last assigned timestamp is the newest version's own (bit @OWN_TIMESTAMP@).
+      -- - `w` and `s` without this bit: the last assigned timestamp is in bytes 40 to 44, because a version that waits,
+      --   or that was `unchanged`, got no timestamp. An update stays on the short path if the timestamp in these bytes
+      --   is not above the newest version's.
       if (phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
         or phase == @NOT_SHOWN@ or phase == @START_SENDING@)
         or ((phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
@@ -233,15 +236,15 @@ if #ARGV[1] >= @CALL_BYTES@ then
           if assigned > newestTimestamp * @TIMESTAMP_FACTOR@ then
             -- 4. What does the pace allow now?
             -- decision: no token; decision: spacing; decision: budget
-            if paceNumber ~= usualPaceNumber then
+            if paceNumber ~= computedPaceNumber then
               local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
-              -- A usual value has no higher flag than ALLOWS_FREQUENT.
-              local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
+              -- A plain value has no higher flag than ALLOWS_FREQUENT.
+              local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
               if paceNumber ~= lastPaceNumber or pacePosition ~= lastPacePosition then
                 lastPaceNumber, lastPacePosition = paceNumber, pacePosition
                 spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
               end
-              usualPaceNumber = paceNumber
+              computedPaceNumber = paceNumber
               -- Without a token (form 0), no send verdict is early enough.
               sentAndPhaseMax = formAndFlags % @FORM_MODULUS@ > 0
                 and (now - spacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
@@ -249,24 +252,23 @@ if #ARGV[1] >= @CALL_BYTES@ then
               fullAtMaxOfReserve = now + (pushes - 1) * interval
               nextFullAt = pack(FULL_FORMAT, now + interval)
             end
-            -- 5. May the update be sent now? SETRANGE keeps the expiry, so the first send verdict in each 1,000 seconds
-            -- takes the long path, which renews the expiry.
+            -- 5. May the update be sent now? The first send verdict in each 1,000 seconds takes the long path, which
+            -- renews the expiry. SETRANGE does not.
             -- decision: spacing; decision: expiry; decision: unchanged
             if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
-              -- 6. Which priority does it get?
+              -- 6. Which priority does the update get?
               -- decision: budget
               if not isHigh then
-                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
+                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sendBytes .. version)
               elseif fullAt <= (mayUseReserve and fullAtMaxOfReserve or fullAtMax) then
                 reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@',
-                  drawnNow .. version .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAt))
+                  drawBytes .. version .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAt))
               else
-                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sentNow .. version)
+                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sendBytes .. version)
                 if reply == size then
-                  -- `draw` (admit-updates.lua) has another formula for the pushes left. The results are equal: the
-                  -- bucket lacks d / interval pushes, rounded up, where d is the whole number fullAt - now. For d > 0
-                  -- that is floor((d - 1) / interval) + 1, as in `draw`. Here pushes - d / interval is rounded down,
-                  -- which is the same, and one step shorter.
+                  -- `draw` (admit-updates.lua) computes the pushes left by another formula, with the same result. The
+                  -- bucket lacks d / interval pushes, rounded up, where d is the whole number fullAt - now. `draw`
+                  -- computes this number as floor((d - 1) / interval) + 1. Here pushes - d / interval is rounded down.
                   -- decision: pushes left
                   local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
                   reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
@@ -283,7 +285,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           elseif requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@
             and newestTimestamp * @TIMESTAMP_FACTOR@ > assigned
           then
-            -- 7. The update is older, and has no alert.
+            -- 7. The update is older than the newest version, and has no alert.
             -- decision: order of versions
             reply = 'superseded'
             break
@@ -319,8 +321,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
   -- # The reply
   -- A reply needs the clock only if it is the activity's value: from both, the worker computes the pushes left. Only
-  -- question 6 of the short path makes such a reply, and question 4, which comes before it, sets `sentAndPhaseMax`. So
-  -- if this variable is nil, no reply needs the clock.
+  -- question 6 of the short path makes such a reply, after question 4 has set `sentAndPhaseMax`. So if this variable is
+  -- nil, no reply needs the clock.
   if sentAndPhaseMax then
     replyCount = replyCount + 1
     replies[replyCount] = now

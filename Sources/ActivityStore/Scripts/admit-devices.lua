@@ -8,8 +8,8 @@
 --     d    the last token that was retired (R17)
 --     m    the audiences that the registration of this type names
 -- Two fields are for all types:
---     l    the time of the last departure, and the audiences that the device left while no worker has confirmed this
---     s    when the bucket of starts will be full; after the first refund, then the sum of all refunds in milliseconds
+--     l    the time of the last departure, and the audiences that the device left, until a worker confirms this
+--     s    when the bucket of starts will be full; after the first refund also the sum of all refunds in milliseconds
 --
 -- A time in digits, as in `t` and `s`, has @TIME_DIGITS@ bytes. The time in `l` is a number of @TIME_BYTES@ bytes. The
 -- parts of `w` are in held-starts.lua.
@@ -17,18 +17,18 @@
 -- The variables `t`, `u`, `w`, `d`, `m`, `l` and `s` have the names of these fields.
 
 -- # A device: parts of replies and fields
--- The suffix of the fields of one attributes type. Two operations, `confirmDeviceDepartures` and `unregisterDevice`,
--- concern all types. They have another second argument and do not use this variable.
+-- The suffix of the fields of one attributes type. `confirmDeviceDepartures` and `unregisterDevice` concern all types:
+-- they do not use this variable, because their second argument has another meaning.
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that the device left and that may not know this yet: a `=` and
--- the field `l`. Empty if there are none.
+-- Returns the part of a reply that names the audiences that may not know yet that the device left them: a `=` and the
+-- field `l`. Empty if there are no such audiences.
 local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
--- Returns the audiences that the device leaves now. `dropped` has the audiences that a registration no longer names.
--- The device does not leave an audience that the registration of another attributes type still names, and it cannot
--- leave one again that it has left before (field `l`). `changedSuffixes` has the suffixes of the types whose
--- registrations change.
+-- Returns the audiences that the device leaves now: those in `dropped`, which a registration no longer names, with two
+-- exceptions. The device stays in an audience that the registration of another attributes type still names. And it does
+-- not leave an audience again that it has left before (field `l`). `changedSuffixes` has the suffixes of the types
+-- whose registrations change.
 local function newDepartures(dropped, changedSuffixes, l)
   local fields = dropped == '' and {} or callRedis('HGETALL', key)
   for index = 1, #fields, 2 do
@@ -48,9 +48,9 @@ local function makeFieldL(at, left, hasNewDepartures, l)
 end
 
 -- # A device: confirmations
--- A worker confirms that each audience in the field `l` has an entry that says that the device left it. ARGV[2] is the
--- time in the reply that named these audiences. If the field has a later time now, the device has left more audiences
--- since, so the field stays.
+-- A worker confirms that each audience in the field `l` has an entry about the device's departure. ARGV[2] is the time
+-- in the reply that named these audiences. If the field has a later time now, the device has left more audiences since,
+-- so the field stays.
 if operation == 'confirmDeviceDepartures' then
   local l = callRedis('HGET', key, 'l')
   if l and sub(l, 1, @TIME_BYTES@) == ARGV[2] then callRedis('HSET', key, 'l', '') end
@@ -62,12 +62,12 @@ end
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
-  local starts, place, position = {}, nil, 1
+  local starts, insertionIndex, position = {}, nil, 1
   while w and position <= #w do
     local heldVersion, heldActivity, _, nextPosition = readHeldStart(w, position)
     if heldActivity ~= activity then
       starts[#starts + 1] = sub(w, position, nextPosition - 1)
-      if not place and heldVersion > version then place = #starts end
+      if not insertionIndex and heldVersion > version then insertionIndex = #starts end
     elseif heldVersion > version then
       return 'superseded'
     end
@@ -75,7 +75,8 @@ if operation == 'holdStart' then
   end
   if t and #t > @TIME_DIGITS@ then return 'retry' end
   if #starts >= HELD_STARTS_MAX then return 'full' end
-  table.insert(starts, place or #starts + 1, pack('<I2I4', #activity, #command) .. version .. activity .. command)
+  table.insert(starts, insertionIndex or #starts + 1,
+    pack('<I2I4', #activity, #command) .. version .. activity .. command)
   writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_EXPIRY)
   return 'held'
 end
@@ -83,11 +84,11 @@ end
 -- # A device: registrations
 -- Registers a token of the attributes type. `registration` and `restOfToken` have the form of the fields `t` and `u`.
 -- After a reply with a held start, a worker asks again, for the next one: `previousVersion` and `previousActivity` are
--- of the start in the previous reply. They are empty if there is none. `list` has the audiences that the registration
--- names; nil if it has no list.
+-- of the start in the previous reply. They are empty if there is none. `namedAudiences` has the audiences that the
+-- registration names; nil if it has no list.
 if operation == 'registerDevice' then
   local registration, restOfToken, previousVersion, previousActivity = ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-  local isFromCommand, list = ARGV[7] == '1', ARGV[8]
+  local isFromCommand, namedAudiences = ARGV[7] == '1', ARGV[8]
   local t, w, u, d, m, l = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
     'm' .. suffix, 'l'))
   if isFromCommand then
@@ -99,19 +100,21 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
-  -- A registration without audiences repeats an earlier call, except if its token came with a command. Suppose that
-  -- Redis now has a different token, or none, with exactly the same time. Then that change came after the earlier call,
-  -- so Redis keeps it and the registration is stale.
-  if t and not list and not isFromCommand and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@) then
+  -- A registration without audiences repeats an earlier call, unless its token came with a command. If the hash now has
+  -- another token or none, with exactly the same time, then this change came after the earlier call. So the hash stays,
+  -- and the registration is stale.
+  if t and not namedAudiences and not isFromCommand
+    and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
+  then
     isStale = registration ~= t or restOfToken ~= u
   end
-  if isStale and #t == @TIME_DIGITS@ then return 'stale' .. (list and departuresPart(l) or '') end
+  if isStale and #t == @TIME_DIGITS@ then return 'stale' .. (namedAudiences and departuresPart(l) or '') end
   local lBefore, reply = l or '', 'registered'
-  if list and not isStale then
-    if list ~= '' and without(list, m or '') == '' then reply = 'registered+' end
+  if namedAudiences and not isStale then
+    if namedAudiences ~= '' and without(namedAudiences, m or '') == '' then reply = 'registered+' end
     m, l = m or '', lBefore
     local departures, kept =
-      newDepartures(without(m, list), {[suffix] = true}, l), without(sub(l, @TIME_BYTES@ + 1), list)
+      newDepartures(without(m, namedAudiences), {[suffix] = true}, l), without(sub(l, @TIME_BYTES@ + 1), namedAudiences)
     if #departures + #kept > @AUDIENCE_DIGEST_BYTES@ * @UNCONFIRMED_DEPARTURES_MAX@ then return 'full' end
     l = makeFieldL(sub(registration, 1, @TIME_DIGITS@) + 0, kept .. departures, departures ~= '', l)
   end
@@ -133,18 +136,20 @@ if operation == 'registerDevice' then
   if not isPastPrevious then nextStart = firstNotOlder end
   -- A stale registration may also get a held start in its reply. The worker sends this start with the newer token that
   -- Redis knows. Otherwise the start might wait forever: the registration of the newer token may be settled, and then
-  -- no worker reads it again.
-  local gone = list and departuresPart(l) or ''
-  if gone ~= '' and nextStart then nextStart = '' end
-  if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end
+  -- no worker reads that registration again.
+  local departuresInReply = namedAudiences and departuresPart(l) or ''
+  if departuresInReply ~= '' and nextStart then nextStart = '' end
+  if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. departuresInReply end
   local changes = {'t' .. suffix, registration, 'u' .. suffix, restOfToken}
-  if list then
-    for field, value in pairs({['m' .. suffix] = list ~= m and list or nil, l = l ~= lBefore and l or nil}) do
+  if namedAudiences then
+    for field, value in pairs({
+      ['m' .. suffix] = namedAudiences ~= m and namedAudiences or nil, l = l ~= lBefore and l or nil,
+    }) do
       changes[#changes + 1], changes[#changes + 2] = field, value
     end
   end
   writeFields(changes, DEVICE_EXPIRY)
-  return reply .. (nextStart or '') .. gone
+  return reply .. (nextStart or '') .. departuresInReply
 end
 
 -- # A device: the token of a start

@@ -1,6 +1,6 @@
 -- This file is a part of the script `admit` (admit.lua): registrations of activities in batches. A batch may also have
--- confirmations: each audience that an activity has left has an entry about this (RegistrationBatch.swift). The reply
--- is an array with a reply for each call; a single call gets its reply without an array.
+-- confirmations (RegistrationBatch.swift): a worker confirms that each audience that an activity has left has an entry
+-- about this. The reply is an array with a reply for each call; a single call gets its reply without an array.
 
 if isBatch then
   local values, calls, position, replies = callRedis('MGET', unpack(KEYS)), ARGV[2], 1, {}
@@ -32,21 +32,21 @@ if isBatch then
       elseif bits >= @IS_DEPARTURE_CONFIRMATION@ then
         reply = performOnActivity('confirmDepartures', key, value, read('<I6', calls, timePosition))
       else
-        local frequentUpdates =
+        local newFrequentFlag =
           bits % @REGISTRATION_MENTIONS_FREQUENT_MODULUS@ >= @REGISTRATION_MENTIONS_FREQUENT@
           and (bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@ >= @REGISTRATION_ALLOWS_FREQUENT@
             and @ALLOWS_FREQUENT@ or 0)
           or nil
-        local newAudiences =
+        local namedAudiences =
           bits % @NAMES_AUDIENCES_MODULUS@ >= @NAMES_AUDIENCES@
           and (count > 0 and sub(calls, audiencesPosition + 2, callEnd) or '') or nil
         reply = performOnActivity('register', key, value,
           read('<I6', calls, timePosition), -- registrationTime
           form, -- newForm
           sub(calls, timePosition + @TIME_BYTES@, audiencesPosition - 1), -- newToken
-          shownVersion, frequentUpdates,
+          shownVersion, newFrequentFlag,
           (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@, -- tokenSource
-          newAudiences)
+          namedAudiences)
       end
     else
       -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences

@@ -2,8 +2,9 @@
 -- (admit-batches.lua). Model/ActivityState.swift decides the same in Swift. Read it first.
 --
 -- A settlement reports one of three things: how a version ended; that APNs throttles the activity's token (429); or
--- that a token must be retired (R17). It changes only existing values. An acceptance overrides the other outcomes, even
--- if it arrives first: one worker may have sent a start while another settles this start as unknown.
+-- that a token must be retired (R17). A settlement changes only existing values. An acceptance counts more than any
+-- other outcome, even if it arrives first: one worker may have sent a start while another settles this start as
+-- unknown.
 
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
 -- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
@@ -21,9 +22,8 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     return @SETTLED@
   end
 
-  -- Returns the part about the start after a settlement of its version. At first, the part has 14 more bytes after the
-  -- version, which end with a claim. An acceptance removes them. Any other settlement writes `s` into the first of
-  -- them.
+  -- Returns the part about the start after a settlement of the start's version. Before, 14 bytes follow the version in
+  -- this part. An acceptance removes these bytes. Any other settlement writes `s` into the first of them.
   local function startAfter(code, version, start)
     if code == @ACCEPTED@ then return version end
     return version .. 's' .. sub(start, 15)
@@ -51,11 +51,11 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
   -- loop. `position` is where the call begins. Returns the reply, and where the next call begins.
   --
   -- The reply is 1 if the token was retired, otherwise 0; or an error. If audiences may not know yet that the activity
-  -- left them, `=`, the time of the registration and their digests follow the number. The reply to a 429 never has this
-  -- part.
+  -- left them, then `=`, the time of the registration and the digests of these audiences follow the number. The reply
+  -- to a 429 is only the number.
   local function settle(key, stored, value, position, now)
     -- The call and the value.
-    local version, byte14, bits, timestamp, digest, token, alert, following = readCall(position)
+    local version, byte14, bits, timestamp, digest, token, alertVersion, following = readCall(position)
     if not stored then return 0, following end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
@@ -68,7 +68,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     end
     local newestIsEnd = phase < @SENDING@
     if newestIsEnd then phase = phase + @UPPER_CASE@ end
-    local tokenEnd, startPosition, heldPosition, acceptedAlert, audiences, formerAudiences, retired, throttle =
+    local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
 
@@ -92,8 +92,10 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
       then
         start, changesParts = startAfter(code, version, sub(value, startPosition, heldPosition - 1)), true
       end
-      if alert and isAccepted and (acceptedAlert == '' or isNewer(alert, acceptedAlert)) then
-        acceptedAlert, changesParts = alert, true
+      if alertVersion and isAccepted
+        and (acceptedAlertVersion == '' or isNewer(alertVersion, acceptedAlertVersion))
+      then
+        acceptedAlertVersion, changesParts = alertVersion, true
       end
     end
     local losesToken = token and token.form == form and token.bytes == sub(value, @AT_TOKEN@, tokenEnd)
@@ -114,7 +116,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
         if audiences then audiences, formerAudiences, nextShownDigest = '', formerAudiences .. audiences, 0 end
       end
       if losesToken then
-        -- The value keeps the beginning of the token's SHA-1, so that a command with this token does not bring it back.
+        -- The value keeps the beginning of the token's SHA-1, so that no command brings this token back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
       local fixedPart = pack('<I6B', nextShownDigest, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
@@ -123,7 +125,7 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
       -- flags.
       local nextForm = flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0)
       value = joinParts(updatesUntilSeconds, nextForm, fixedPart, {
-        token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlert,
+        token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlertVersion,
         audiences = audiences or '', formerAudiences = formerAudiences or '', retired = retired, throttle = throttle,
         start = start or startPosition < heldPosition and sub(value, startPosition, heldPosition - 1) or '',
         held = heldPosition <= #value and not removesHeld and sub(value, heldPosition) or '',

@@ -1,21 +1,22 @@
 -- This file is a part of the script `admit` (admit.lua): updates and ends in a batch that do not take the short path
 -- (admit-batches.lua). Model/ActivityState+Admission.swift decides the same in Swift. Read it first.
 --
--- Budget. A bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell rate
--- algorithm). A draw moves that time ahead by one interval. An example: the bucket holds 4 pushes, and the interval is
--- 10 minutes. If the bucket will be full in 30 minutes, it lacks 3 pushes, so one is left.
+-- Budget. A bucket is one number: the time at which the bucket will be full if nothing more is drawn (the generic cell
+-- rate algorithm). A draw makes this time later by one interval. An example: the bucket holds 4 pushes, and the
+-- interval is 10 minutes. If the bucket will be full in 30 minutes, it lacks 3 pushes, so one is left.
 --
--- A version draws only once, even if it is admitted several times. If it asked for priority 10 and got 5, it has not
--- drawn yet, and may draw when it is admitted again. The draw of an update or end is not refunded if the push fails,
--- because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
+-- A version draws only once, even if it is admitted several times. A version that asked for priority 10 and got 5 has
+-- not drawn yet, and may draw when it is admitted again. The draw of an update or end is not refunded if the push
+-- fails, because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
 -- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
 -- runs `makeAdmit` only if a batch needs it (admit.lua: Speed).
 -- `# All steps` explains the names that several functions use.
 local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
-  -- The paces that were read, by the number of their argument. A pace has two buckets, so it may have two elements. For
-  -- example, paces[2] has the usual bucket of ARGV[2], and paces[-2] its bucket for frequent updates.
+  -- The paces that were read, by the number of their argument. A pace has two buckets, `budget` and `frequentBudget`
+  -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
+  -- `frequentBudget`.
   local paces = {}
   -- The total length of the held commands in the replies of this batch, including those for which there was no room.
   local heldBytes = 0
@@ -34,8 +35,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local tokenLength = length % @TOKEN_LENGTH_MODULUS@
     local formBefore, fixedPart = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if rereadAtSeconds and formBefore == 0 and rereadAtSeconds > lastAssignedTimestamp then
-      -- Redis may have raised the timestamps of pushes before the loss (R11), and phones ignore lower ones. So the
-      -- present second counts as the last assigned timestamp: the next push gets a higher one.
+      -- Before the loss, pushes may have got timestamps above those of their commands (R11), and phones ignore lower
+      -- timestamps. So the present second counts as the last assigned timestamp: the next push gets a higher one.
       local phaseByte = value:byte(@AT_PHASE@)
       if phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@ then phaseByte = phaseByte - @OWN_TIMESTAMP@ end
       fixedPart = sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(phaseByte)
@@ -48,13 +49,14 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   end
 
   -- # The order of versions
-  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command;
-  -- nil if the command may become the newest version, or repeats a newest version that is not settled.
+  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command.
+  -- They return nil if the command may become the newest version, or if it repeats a newest version that is not
+  -- settled.
   -- decision: order of versions
 
-  -- `isOfEarlierLife`: whether a start has come that is newer than the end. False if the end ends the newer life too
-  -- (R13).
-  local function refuseEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
+  -- `isOfEarlierLife`: whether the end belongs to an earlier life, because a newer start has come. False if the end
+  -- ends the newer life too (R13).
+  local function findRefusalOfEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
     if not newestIsEnd then
       if isOfEarlierLife then return 'superseded' end
       return nil
@@ -69,15 +71,15 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return 'ended'
   end
 
-  -- Called only for an update that is not newer than the newest version, or if the newest version is an end.
-  local function refuseUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
+  -- Called if the newest version is an end, or if the update is not newer than the newest version.
+  local function findRefusalOfUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
     local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
     if isSameVersion and not newestIsEnd then
       if isSettledOrStart then return 'duplicate' end
       return nil
     end
-    -- The update is older, and the newest version can still carry its alert, because it is not settled. A start cannot
-    -- carry the alert, which belongs to the life before.
+    -- The newest version, which is not settled, can still carry the alert of the older update. A start cannot carry the
+    -- alert, which belongs to the life before.
     if mayReplaceHeldAlert and not isSameVersion and not comesAfterNewest and not isSettledOrStart then
       return 'alertAwaitsCarrier'
     end
@@ -87,11 +89,11 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
   -- # Whether the state may be sent now
   -- Returns the pace of an activity: the least time between two pushes, and the numbers of its bucket.
-  local function findPace(number, isFrequent)
-    local signedNumber = isFrequent and -number or number
+  local function findPace(number, allowsFrequent)
+    local signedNumber = allowsFrequent and -number or number
     local pace = paces[signedNumber]
     if not pace then
-      local pacePosition = isFrequent and @AT_FREQUENT_PACE@ or @AT_USUAL_PACE@
+      local pacePosition = allowsFrequent and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
       local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], pacePosition)
       pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[number]}
       paces[signedNumber] = pace
@@ -99,28 +101,29 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     return pace
   end
 
-  -- Returns for how long the spacing forbids a push. `throttle` is the part about the last 429.
+  -- Returns for how long the spacing still forbids a push. `throttle` is the part about the last 429.
   -- decision: spacing
   local function findWait(pace, throttle, lastSendAt, now)
-    local spacing, sinceSent = pace.spacing, now - lastSendAt
+    local spacing, sinceLastSend = pace.spacing, now - lastSendAt
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
       local longestSpacing, recovery = read('<I3I3', pace.bytes, @AT_LONGEST_SPACING@)
       doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recovery)
       if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longestSpacing)) end
     end
-    if sinceSent >= 0 and sinceSent < spacing then return spacing - sinceSent end
+    if sinceLastSend >= 0 and sinceLastSend < spacing then return spacing - sinceLastSend end
     return 0
   end
 
-  -- Decides whether the command may be sent now. `isShown` says whether it is an update whose state is shown already.
-  -- `wait` is the result of `findWait`; nil if there is no token. Returns three values:
+  -- Decides whether the command may be sent now. `isShown`: the command is an update, and the activity shows its state
+  -- already. `wait` is the result of `findWait`; nil if there is no token. Returns three values:
   --     the reply; nil if the command may be sent
   --     the phase of the command's version, which becomes the newest; nil if the value does not change
   --     whether the value loses its held command
   --
   -- If neither a held alert nor the shown state decides, this table has the reply and the phase. Of two phases, the
-  -- second is for a held command with an alert. `-` means that the value does not change.
+  -- second is for a held command with an alert. `-` means that the value does not change. "Held" means: the newest
+  -- version is held.
   --
   --     command                newer             repeated, held    repeated, not held
   --     may be sent            nil, a or y       nil, k or l       nil, a or y
@@ -128,44 +131,44 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --     there is no token      noToken, w or x   held, h or i      noToken, -
   local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
     local hasToken = wait ~= nil
-    -- Whether the newest version is held; and whether a held command has an alert. The held command is the newest
-    -- version, or an older command whose alert the newest version carries (admit.lua: Phases).
-    local isHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
+    -- `newestIsHeld`: the held command is the newest version itself, not an older command whose alert the newest
+    -- version carries (admit.lua: Phases). `holdsAlert`: the held command, of whichever version, has an alert.
+    local newestIsHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
     local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
 
     -- The command must bring the held alert. But while there is no token, the held command itself stays as it is.
-    if holdsAlert and not mayReplaceHeldAlert and not (isRepeated and isHeld and not hasToken) then
+    if holdsAlert and not mayReplaceHeldAlert and not (isRepeated and newestIsHeld and not hasToken) then
       return 'alertHeld'
     end
 
     -- decision: unchanged
-    if isShown then return 'unchanged', @SETTLED@, isHeld or holdsAlert end
+    if isShown then return 'unchanged', @SETTLED@, newestIsHeld or holdsAlert end
 
     if wait == 0 then
       -- The held command is sent. Redis keeps it until its version is settled.
-      if isRepeated and isHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
-      -- The newer version carries the alert of a held command. Redis keeps that one until the newer version is settled.
+      if isRepeated and newestIsHeld then return nil, holdsAlert and @SENDING_HELD_ALERT@ or @SENDING_HELD@ end
+      -- The command carries the alert of an older held command. Redis keeps the older one until the command is settled.
       if holdsAlert then return nil, @SENDING_OLDER_ALERT@ end
-      -- Every other command is sent, and removes an older held command.
-      return nil, @SENDING@, isHeld
+      -- Every other command is sent. An older held command is removed.
+      return nil, @SENDING@, newestIsHeld
     end
 
     -- decision: no token; decision: spacing
     local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
-      -- The held command stays held while there is no token. It may have been sent before its token was retired.
-      if isHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
+      -- The held command stays held while there is no token. Perhaps it was sent before its token was retired.
+      if newestIsHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
       -- Every other repeated command keeps its phase.
       return reply
     end
-    -- The newer version waits. It keeps or removes a held command as if it were sent.
+    -- The newer version waits. The held command stays or is removed in the same cases as if the version were sent.
     if holdsAlert then return reply, @WAITING_OLDER_ALERT@ end
-    return reply, @WAITING@, isHeld
+    return reply, @WAITING@, newestIsHeld
   end
 
-  -- Returns the reply with a held command. The held commands of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes
-  -- together, because the worker's memory for one reply is limited. If this command does not fit beside the earlier
-  -- ones, the reply is `wait`. A single held command always fits.
+  -- Returns the reply with a held command; `wait` if this command does not fit beside the earlier ones. The held
+  -- commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes together, because the worker's
+  -- memory for one reply is limited. A single held command always fits.
   local function replyWithHeld(held)
     heldBytes = heldBytes + #held
     -- `wait1`: ask again after 1 ms.
@@ -174,7 +177,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   end
 
   -- # Timestamp, priority and budget
-  -- Returns the timestamp of a push. If the same command was sent before, its timestamp stays.
+  -- Returns the timestamp of a push. A repeated command that was sent before keeps the timestamp of that push.
   -- decision: timestamp
   local function assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
     local wasSent = phase == @SENDING@ or phase == @SENDING_HELD@ or phase == @SENDING_HELD_ALERT@
@@ -213,17 +216,16 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     if exists then
       written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@')
     else
-      -- MGET also reports a key as absent if its value is not a string. With NX the script does not overwrite such a
-      -- value.
+      -- MGET reports a key as absent also if its value is not a string. NX keeps such a value from being overwritten.
       written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@', 'NX')
         or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
     end
     return written.err and written or nil
   end
 
-  -- Overwrites the value with `newBytes`, from the digest on. If the held command is removed, `removedHeldPosition` is
-  -- where it begins, otherwise nil or false. If `keepsExpiry` is true, only `newBytes` are written: the stored value
-  -- must have the same length and the same other bytes. Returns the error, or nil.
+  -- Writes the value with `newBytes` from the digest on. `removedHeldPosition` is where the held command begins if it
+  -- is removed, otherwise nil or false. If `keepsExpiry` is true, only `newBytes` are written: the stored value must
+  -- have the same length and the same other bytes. Returns the error, or nil.
   local function writeAdmission(key, exists, value, newBytes, removedHeldPosition, keepsExpiry)
     if keepsExpiry then
       local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
@@ -239,13 +241,13 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- Performs an update or an end. `stored` is what Redis has for the key, and `value` is the value to read; both are
   -- from the loop. `position` is where the call begins. Returns the reply, and where the next call begins.
   --
-  -- If the reply is a number, also returns the beginning of the value, up to the end of the accepted alert. It is the
-  -- value as it was before the admission, but already has the token that came with the update or end.
+  -- If the reply is a number, also returns the beginning of the value before the admission, up to the end of the
+  -- accepted alert. If the update or end brought a new token, the returned value has it.
   --
   -- Variables and parameters:
   --     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
   --     timestamp                     the timestamp of the call's version
-  --     alert                         the version of the command whose alert the call carries
+  --     alertVersion                  the version of the command whose alert the call carries
   --     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
   --     newestTimestamp               the newest version's timestamp
   --     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
@@ -256,7 +258,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
     -- The call and the value.
-    local version, byte14, bits, timestamp, digest, token, alert, following = readCall(position)
+    local version, byte14, bits, timestamp, digest, token, alertVersion, following = readCall(position)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
     local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
@@ -271,7 +273,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
     local newestIsEnd = phase < @SENDING@
     if newestIsEnd then phase = phase + @UPPER_CASE@ end
-    local tokenEnd, startPosition, heldPosition, acceptedAlert, audiences, formerAudiences, retired, throttle =
+    local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
     if audiences and formerAudiences ~= '' then
@@ -303,9 +305,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
         local isOfEarlierLife = not comesAfterNewest and startPosition < heldPosition
           and byte14 % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
           and isNewer(sub(value, startPosition, heldPosition - 1), version)
-        refusal = refuseEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
+        refusal = findRefusalOfEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
       else
-        refusal = refuseUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
+        refusal = findRefusalOfUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
       end
     end
     if refusal and not hasNewToken then return refusal, following end
@@ -324,7 +326,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
       reply = 'expired'
     elseif not isEnd and seconds > updatesUntilSeconds then
       reply = 'activityOver'
-    elseif alert and acceptedAlert ~= '' and not isNewer(alert, acceptedAlert) then
+    elseif alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
       reply = 'alertAlreadyAccepted'
     else
       local wait
@@ -343,7 +345,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
 
     -- Timestamp, priority and budget. `bucketAndAssigned` has the new bytes after the version: the time at which the
-    -- bucket will be full, then the last assigned timestamp if that is not the version's own. Nil: neither is written.
+    -- bucket will be full, and then the last assigned timestamp, unless it is the version's own. Nil: neither is
+    -- written.
     local maySend, hasDrawn, bucketAndAssigned = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if maySend then
       lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
@@ -368,13 +371,13 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
     -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
     -- decision: expiry
-    local isInSameThousand = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
+    local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     local keepsExpiry =
-      maySend and isInSameThousand and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld
+      maySend and isInSameThousandSeconds and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld
     local newBytes = statePart .. version .. (bucketAndAssigned or '')
     local failure = writeAdmission(key, stored, value, newBytes, removesHeld and heldPosition, keepsExpiry)
     if failure or not maySend then return failure or reply, following end
-    local alertEnd = tokenEnd + #acceptedAlert
+    local alertEnd = tokenEnd + #acceptedAlertVersion
     return reply, following, alertEnd < #value and sub(value, 1, alertEnd) or value
   end
 

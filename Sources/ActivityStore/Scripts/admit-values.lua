@@ -1,6 +1,6 @@
 -- This file is a part of the script `admit` (admit.lua): functions that read and write the parts of an activity's
 -- value. StoredActivity.swift lists the parts. The functions use only their parameters and global libraries, because
--- Redis needs longer to make a function that uses the script's local variables (admit.lua: Speed).
+-- Redis takes longer to make a function that uses the script's local variables (admit.lua: Speed).
 
 -- Finds the parts of a value of at least @FIXED_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
 -- of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns nil if

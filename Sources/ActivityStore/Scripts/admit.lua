@@ -39,25 +39,25 @@
 -- In these files, a call is what a worker asks about one activity or device (StoreCall). The function `callRedis` runs
 -- a Redis command. StoredActivity.swift says how an activity is stored.
 --
--- Units. Times and durations are milliseconds, unless a name says otherwise, such as `seconds`. A timestamp is the one
--- of Apple, `aps.timestamp`, whose unit is the second.
+-- Units. Times and durations are milliseconds, unless a name says otherwise, such as `seconds`. A timestamp is Apple's
+-- `aps.timestamp`, whose unit is the second.
 --
--- Speed. Running a script costs nearly as much as an admission, so the frequent calls come in batches. In Redis' Lua
--- these are slow: a Redis command, a function of a library, a new string, a new table, a conversion between number and
--- text, and each number that is read from a string. So the loop over updates, ends and settlements has a short path for
--- the most frequent ones. The short path is inline. It does not look for the parts of a value, reads several fields as
--- one number, and replies with the value that it has read. Phases are numbers, not letters. All other calls of this
--- loop take the long path. It has parameters and local variables, because tables with the fields of a call and of an
--- activity would make it slower by half or more.
+-- Speed. Running a script costs nearly as much as an admission, so most calls come in batches. In Redis' Lua these are
+-- slow: a Redis command, a function of a library, a new string, a new table, a conversion between number and text, and
+-- each number that is read from a string. So the loop over updates, ends and settlements has a short path for most of
+-- them. The short path is inline. It does not look for the parts of a value, reads several fields as one number, and
+-- replies with the value that it has read. In the code, a phase is the number of its letter, not the letter. All other
+-- calls of this loop take the long path. The long path has parameters and local variables, because tables with the
+-- fields of a call and of an activity would make it slower by half or more.
 --
 -- Redis makes the functions of a script again in each run, also those that the run does not use. So the functions of
 -- the long path are inside two others, `makeAdmit` and `makeSettle`, which run only if a batch needs them. A function
 -- takes longer to make if it uses variables from outside, so most functions at the top of the script use none.
 --
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one HSET,
--- then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it. The time
--- is the server's (TIME), so all workers decide by the same clock. A batch has a key for each of its calls. A call
--- outside of a batch has only KEYS[1].
+-- then at most one PEXPIRE). So a server without free memory refuses a whole operation, never a part of it. The time is
+-- the server's (TIME), so all workers decide by the same clock. A batch has a key for each of its calls. A call outside
+-- of a batch has only KEYS[1].
 --
 -- Replies. StoreSession+Replies.swift reads them. An update or end that may be sent gets the activity's value or a
 -- number, see below. A settlement gets 0, or 1 if the token was retired; `=` and departures may follow (see Audiences).
@@ -93,11 +93,13 @@
 -- digits) and the token. After `departures`, `registered`, `stale` and `unregistered`: `=` and the departures.
 --
 -- An update or end that may be sent usually gets the activity's value as it was read. The worker's StoreSession
--- computes the pushes left in the budget from this value and the clock. But the reply is a number if the command does
--- not keep its own timestamp, if it does not get the priority that it asked for, and always on the long path. The
--- number is the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the
--- pushes left. The digit is @PRIORITY_FIVE@ or @PRIORITY_TEN@. It is @PRIORITY_DEMOTED@ if the command asked for
--- priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
+-- computes the pushes left in the budget from this value and the clock. In three cases the reply is a number:
+-- - the command does not keep its own timestamp;
+-- - the command does not get the priority that it asked for;
+-- - the call took the long path.
+-- The number is the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the
+-- pushes left. The digit is @PRIORITY_FIVE@, @PRIORITY_TEN@ or @PRIORITY_DEMOTED@. The last one means: the command
+-- asked for priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
 --
 -- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that may not know
 -- yet that the activity left them. The activity leaves audiences when its token is retired, its end is accepted, it is
@@ -106,7 +108,7 @@
 --    the activity left.
 -- 2. A worker writes an entry to each of these audiences.
 -- 3. The worker sends a confirmation with the time from the reply.
--- Until the confirmation comes, an update or end gets the reply `departures`. The replies to settlements (except of a
+-- Until the confirmation comes, an update or end gets the reply `departures`. The replies to settlements (not of a
 -- 429), to unregistrations, and to registrations that name audiences have the departures too. For an activity in an
 -- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
@@ -120,10 +122,11 @@
 -- Phases of the newest version. A phase is a letter. An upper-case letter says that the version is an end. Then only a
 -- start opens the activity again.
 --
--- A newer version begins at `w`, `a`, `b` or `s`, and removes the held command. But it begins at `x` or `y`, not at `w`
--- or `a`, if the held command has an alert. The newer version then carries this alert, and the script keeps the held
--- command until the newer version is settled: its worker may die, and another worker may bring the version again
--- without the alert.
+-- A newer version begins at `w`, `a`, `b` or `s`, and removes the held command. The exception is a version that waits
+-- or is sent while the held command has an alert: the version carries this alert, and begins at `x` instead of `w`, or
+-- at `y` instead of `a`. The script keeps the held command until the newer version is settled. Otherwise the alert
+-- could be lost: the worker of the newer version may die, and another worker may bring the version again without the
+-- alert.
 --
 -- A settlement of the newest version leads to `s`, or to `f` if the phone does not show the version.
 --
@@ -158,8 +161,8 @@
 
 local byte, char, sub, callRedis = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- How long a value is stored: 24 hours and one more hour, because in each 1,000 seconds only the first send verdict
--- renews the expiry.
+-- How long a value is stored: 24 hours, and one more because only the first send verdict in each 1,000 seconds renews
+-- the expiry.
 local ACTIVITY_EXPIRY = '@ACTIVITY_EXPIRY_MILLISECONDS@'
 local UPDATE_PERIOD_SECONDS = @UPDATE_PERIOD_SECONDS@
 -- The value of an activity that Redis does not know. The loop over a batch also reads this value instead of a stored

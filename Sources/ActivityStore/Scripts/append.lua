@@ -12,17 +12,17 @@
 -- function `callRedis` runs a Redis command. GETRANGE and SETRANGE count bytes from 0, `read` and `sub` from 1.
 --
 -- Memory. When a string grows, Redis reserves twice its new length. A page that only grew by APPEND would take nearly
--- twice its bytes. So the script gives each page a capacity. When the page has outgrown it, the script writes the page
--- again with the next capacity, except a page that `arrange` must shorten first. After a SET of the header:
+-- twice its bytes. So the script gives each page a capacity. When a page has outgrown its capacity, the script writes
+-- the page again with the next capacity, except a page that `arrange` must shorten first. After a SET of the header:
 -- 1. A SETRANGE writes one byte, so that the string has half the length of the next capacity. Redis reserves twice this
 --    length, which is exactly the capacity.
 -- 2. Another SETRANGE writes the entries over this string and beyond its end.
 --
 -- An example: a page has the capacity 4,090. An entry makes it 4,100 bytes long, so Redis now reserves 8,200. The next
--- capacity is 6,138: together with the @STRING_OVERHEAD@ bytes that Redis adds to a string, this is three steps of
--- @GROWTH_BYTES@ bytes. After the SET, the string has 16 bytes. The first SETRANGE writes the byte at 3,068, so the
--- string has 3,069 bytes, and Redis reserves 6,138. The second one writes the 4,084 bytes of the entries from byte 16
--- on. The string has its 4,100 bytes again, and the next 2,038 bytes of entries fit without more memory.
+-- capacity is 6,138: together with the @STRING_OVERHEAD_BYTES@ bytes that Redis adds to a string, this is three steps
+-- of @SMALL_GROWTH_BYTES@ bytes. After the SET, the string has 16 bytes. The first SETRANGE writes the byte at 3,068,
+-- so the string has 3,069 bytes, and Redis reserves 6,138. The second one writes the 4,084 bytes of the entries from
+-- byte 16 on. The string has its 4,100 bytes again, and the next 2,038 bytes of entries fit without more memory.
 --
 -- Speed. Most of an entry's cost is in the Redis commands: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
@@ -30,17 +30,18 @@
 
 local callRedis, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
-local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BYTES_BEFORE_FULL@, @PAGE_RENEWAL_SECONDS@
+local BYTES_BEFORE_ARRANGING, BYTES_BEFORE_FULL, RENEWAL_SECONDS =
+  @PAGE_BYTES_BEFORE_ARRANGING@, @PAGE_BYTES_BEFORE_FULL@, @PAGE_RENEWAL_SECONDS@
 local seconds = callRedis('TIME')[1] + 0
 local replies = {}
 
--- Writes the page again with the next capacity. No entry can be lost: if memory is exhausted, Redis refuses only a
--- script's first write, and the entry was written before.
+-- Writes the page again with the next capacity. No entry can be lost: without free memory, Redis refuses only the first
+-- write of a script, and the APPEND of the entry came before.
 local function growPage(key, header, pageBytes)
-  local block = pageBytes + @STRING_OVERHEAD@
-  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@
-    or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
-  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
+  local block = pageBytes + @STRING_OVERHEAD_BYTES@
+  local growth = block <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
+    or block <= @MEDIUM_PAGE_BYTES_MAX@ and @MEDIUM_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD_BYTES@
   local expiryLeft, half = callRedis('PTTL', key), capacity / 2
   if type(expiryLeft) ~= 'number' or expiryLeft <= 0 or pageBytes <= half then return end
   local entries = callRedis('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
@@ -65,13 +66,13 @@ for index = 1, #KEYS do
       if type(pageBytes) ~= 'number' then
         reply = pageBytes
       else
-        -- Whether this is the page's first entry of a device. From now on the page must be stored as long as devices
-        -- are.
+        -- Whether this is the page's first entry of a device. Then the page must be stored as long as devices are.
         local isFirstDevice = flags == 0 and bits % @ENTRY_IS_DEVICE_MODULUS@ >= @ENTRY_IS_DEVICE@
-        reply = (pageBytes > BYTES_MAX or isFirstDevice or seconds - renewedAtSeconds >= RENEWAL_SECONDS) and 2 or 1
+        reply = (pageBytes > BYTES_BEFORE_ARRANGING or isFirstDevice
+          or seconds - renewedAtSeconds >= RENEWAL_SECONDS) and 2 or 1
         if pageBytes > BYTES_BEFORE_FULL then
           callRedis('SETRANGE', key, '1', char(flags + @PAGE_IS_FULL@))
-        elseif pageBytes > capacity and pageBytes <= BYTES_MAX then
+        elseif pageBytes > capacity and pageBytes <= BYTES_BEFORE_ARRANGING then
           growPage(key, header, pageBytes)
         end
       end

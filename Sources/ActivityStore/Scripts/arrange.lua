@@ -1,13 +1,13 @@
 -- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too long, the
 -- script also removes the outdated entries: those that a later entry of the same member replaces, and those that are
--- too old. If the page is still long, the script splits it. It cannot split a page that has only one position, or whose
--- segment has the maximum number of pages.
+-- too old. If the page is still long, the script splits the page, unless the page has only one position, or its segment
+-- has the maximum number of pages.
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
--- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the page has only
--- one position. ARGV[1] to ARGV[3] have four bytes each: the lower bound of the page, the lower bound of the next page
--- (zeros for none) and the middle between the two (empty without a third key). ARGV[4] is `1` if the entry for which
--- the page is arranged is a device's.
+-- directory, the page, and the page that a split makes of the upper half. A page with only one position has no third
+-- key. ARGV[1] to ARGV[3] have four bytes each: the lower bound of the page, the lower bound of the next page (zeros
+-- for none) and the middle between the two (empty without a third key). A page is arranged because of an entry; ARGV[4]
+-- is `1` if this entry is a device's.
 --
 -- Times are milliseconds, unless a name says otherwise.
 --
@@ -15,7 +15,7 @@
 -- stored at least as long as its pages. In two cases the worker's bounds of the page are outdated, and the script
 -- changes nothing:
 -- 1. The directory has other bounds.
--- 2. The directory does not exist, but by its bounds the page is not the only one of its segment. The reply is empty.
+-- 2. The directory does not exist, but the bounds say that the segment has more pages. The reply is empty.
 
 local callRedis, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -64,10 +64,10 @@ local expiry = flags == 1 and @PAGE_DEVICE_EXPIRY_MILLISECONDS@ or @PAGE_ACTIVIT
 -- the capacity (append.lua: Memory).
 local function writePage(key, lowerBound, nextLowerBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
-  local block = size + @STRING_OVERHEAD@
-  local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@
-    or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
-  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
+  local block = size + @STRING_OVERHEAD_BYTES@
+  local growth = block <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
+    or block <= @MEDIUM_PAGE_BYTES_MAX@ and @MEDIUM_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD_BYTES@
   local header, half =
     char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextLowerBound .. pack('<I4', seconds), capacity / 2
   if size > half then
@@ -80,10 +80,9 @@ local function writePage(key, lowerBound, nextLowerBound, entries)
 end
 
 local isSplit = false
-if page and #page > @PAGE_BYTES_MAX@ then
-  -- Keeps only the latest entry of each member; of several with the same time, the one that came last. If the latest
-  -- entry is too old, removes it too. The entries go into two lists, `lower` and `upper`, in case the page is split.
-  --
+if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
+  -- Keeps only the latest entry of each member; of several with the same time, the one that came last. Removes the
+  -- latest entry too if it is too old. The entries go into two lists, `lower` and `upper`, in case the page is split.
   -- Two tables find the entry of a member that came before: `offsets` has the byte at which the entry begins, `indexes`
   -- its index in its list. The key in both is the member's position. If several members have one position, the second
   -- has the key position + 2 ^ 32, the third the key position + 2 * 2 ^ 32, and so on.
@@ -106,9 +105,9 @@ if page and #page > @PAGE_BYTES_MAX@ then
   end
 
   while offset <= bytes do
-    if offset + @ENTRY_BYTES_LEAST@ - 1 > bytes then return MALFORMED end
+    if offset + @ENTRY_BYTES_MIN@ - 1 > bytes then return MALFORMED end
     local length, position, bits, changedAt = read('<I2I4BI6', page, offset)
-    if length < @ENTRY_BYTES_LEAST@ or offset + length - 1 > bytes then return MALFORMED end
+    if length < @ENTRY_BYTES_MIN@ or offset + length - 1 > bytes then return MALFORMED end
     local oldestTime = oldestTimes[bits]
     if not oldestTime then
       oldestTime = now
@@ -150,7 +149,7 @@ if page and #page > @PAGE_BYTES_MAX@ then
     offset = offset + length
   end
   lower, upper = table.concat(lower), table.concat(upper)
-  isSplit = size > @PAGE_BYTES_AFTER_COMPACTION@ and middle ~= '' and #directory < 4 * @PAGES_MAX@
+  isSplit = size > @PAGE_BYTES_BEFORE_SPLIT@ and middle ~= '' and #directory < 4 * @PAGES_MAX@
   if isSplit then
     writePage(upperKey, middle, nextLowerBound, upper)
     writePage(key, lowerBound, middle, lower)

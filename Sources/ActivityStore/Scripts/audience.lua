@@ -1,8 +1,8 @@
 -- The script `audience`: decides about commands to an audience, and keeps the progress of their versions through the
--- ranges. KEYS[1] is the audience's hash. ARGV[1] is the operation. An audience causes few calls in comparison with its
--- pushes, so this script is written for reading, not for speed. AudienceState.swift decides the same in Swift. The
--- function `callRedis` runs a Redis command. A name between two at signs is a constant (AudienceScript.swift). The top
--- of admit.lua says how the scripts test bits, what a name with _MODULUS is, and which unit a time has.
+-- ranges. KEYS[1] is the audience's hash. ARGV[1] is the operation. An audience has few calls and many pushes, so this
+-- script is written for reading, not for speed. AudienceState.swift decides the same in Swift. The function `callRedis`
+-- runs a Redis command. A name between two at signs is a constant (AudienceScript.swift). The top of admit.lua says how
+-- the scripts test bits, what a name with _MODULUS is, and which unit a time has.
 --
 -- | operation | its arguments, from ARGV[2] | what it does |
 -- | --- | --- | --- |
@@ -14,7 +14,7 @@
 -- | finish | fan-out, index, counts; number of broadcasts | adds the counts of a finished range or broadcast |
 --
 -- The bits of `admit` say what the command is (IS_END, IS_START) and what it asks for (REQUESTS_HIGH_PRIORITY,
--- MAY_USE_RESERVE). `finish` has the number of broadcasts only for a broadcast.
+-- MAY_USE_RESERVE). `finish` has the number of broadcasts only if it is about a broadcast.
 --
 -- | field | meaning |
 -- | --- | --- |
@@ -37,9 +37,9 @@
 -- | 16–21 | when the version was admitted, server milliseconds |
 -- | 22 | BROADCAST_COUNT_FACTOR times the number of its broadcasts, plus IS_FINISHED if all its parts are finished |
 --
--- The parts of a fan-out are its ranges and its broadcasts. A range in a field's name is the number of ranges and the
--- range's index (2 bytes each). Versions are stored as in an activity's value. Numbers are little-endian. The keeper of
--- channels writes `hp` and `hs`.
+-- The parts of a fan-out are its ranges and its broadcasts. In a field's name, a range has four bytes: the number of
+-- ranges, and the range's index (2 bytes each). Versions are stored as in an activity's value. Numbers are
+-- little-endian. The keeper of channels writes `hp` and `hs`.
 --
 -- A range may have a round of starts and another round at the same time. So the claims and checkpoints of rounds of
 -- starts are in a hash of their own, under another digest.
@@ -82,7 +82,7 @@ local function removeFanoutCounts(fanoutName)
   callRedis('HDEL', key, unpack(fields))
 end
 
--- Adds a fan-out to the list, and removes the oldest one if there are too many. Returns the new list.
+-- Adds a fan-out to the list, and removes the oldest fan-out if there are too many. Returns the new list.
 local function addFanout(fanoutList, fanoutName, now, broadcastCount)
   fanoutList = fanoutList .. fanoutName .. pack('<I6B', now, @BROADCAST_COUNT_FACTOR@ * broadcastCount)
   if #fanoutList > @FANOUTS_MAX@ * FANOUT_BYTES then
@@ -98,9 +98,9 @@ local function positionOfFanout(fanoutList, fanoutName)
   end
 end
 
--- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if there is none, or if
--- it is a start, because a start reaches devices and replaces no state of activities.
-local function newestAdmittedVersion()
+-- Returns the newest version that was admitted to be sent (field `a`). Returns an empty string if no version was, or if
+-- this version is a start, because a start reaches devices and replaces no state of activities.
+local function newestVersionForActivities()
   local admission = callRedis('HGET', key, 'a')
   if not admission then return '' end
   local version, _, flags = read(ADMISSION_FORMAT, admission)
@@ -109,8 +109,8 @@ end
 
 -- Returns the reply to a command with this admission (field `a`). It names the audience's channels, if there are any.
 local function sendReply(admission, production, sandbox)
-  local _, _, flags, timestamp, priority, frequentPriority, rangeCount = read(ADMISSION_FORMAT, admission)
-  local reply = {'send', timestamp, priority, frequentPriority, flags >= @IS_DEMOTED@ and 1 or 0, rangeCount}
+  local _, _, flags, timestamp, priority, frequentUpdatesPriority, rangeCount = read(ADMISSION_FORMAT, admission)
+  local reply = {'send', timestamp, priority, frequentUpdatesPriority, flags >= @IS_DEMOTED@ and 1 or 0, rangeCount}
   if production or sandbox then reply[7], reply[8] = production or '', sandbox or '' end
   return reply
 end
@@ -129,9 +129,9 @@ if operation == 'admit' then
   local broadcastCount = isStart and 0 or (production and 1 or 0) + (sandbox and 1 or 0)
   local newestVersion, isSettled =
     newestAndLetter and sub(newestAndLetter, 1, 13), newestAndLetter and sub(newestAndLetter, 14) == 's'
-  local admittedVersion, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt
+  local admittedVersion, shownDigest, flags, lastAssignedTimestamp, _, _, lastRangeCount, admittedAt
   if admission then
-    admittedVersion, shownDigest, flags, lastTimestamp, _, _, lastRangeCount, admittedAt =
+    admittedVersion, shownDigest, flags, lastAssignedTimestamp, _, _, lastRangeCount, admittedAt =
       read(ADMISSION_FORMAT, admission)
   end
   if newestVersion then
@@ -139,9 +139,9 @@ if operation == 'admit' then
       and flags % @KIND_MODULUS@ == requestBits % @KIND_MODULUS@
     then
       if isSettled then return 'duplicate' end
-      -- The version is admitted again. The audience may have got or lost a channel since the first time, so the script
-      -- stores the present number of broadcasts. With the former number, the fan-out would finish too early, or wait
-      -- for a broadcast that does not come.
+      -- The version is admitted again. The audience may have got or lost a channel since the first admission, so the
+      -- script stores the present number of broadcasts. With the former number, the fan-out would finish too early, or
+      -- wait for a broadcast that does not come.
       local fanoutPosition = positionOfFanout(fanoutList, version .. pack('<I2', lastRangeCount))
       local byte22 = fanoutPosition and string.byte(fanoutList, fanoutPosition + 21)
       if fanoutPosition and byte22 % @IS_FINISHED_MODULUS@ == 0
@@ -163,8 +163,8 @@ if operation == 'admit' then
       if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newestVersion, version) then return 'superseded' end
     end
-    -- A command with the same state is `unchanged` only after the version's settlement. Before, the version's fan-out
-    -- records may not be in Kafka, and its state may reach nobody.
+    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise the fan-out records
+    -- of the newest version may not be in Kafka, and its state may reach nobody.
     if not isStart and not isEnd and isSettled and shownDigest == digest then
       storeFields('n', version .. 's')
       return 'unchanged'
@@ -184,27 +184,29 @@ if operation == 'admit' then
   -- pushes.
   local function draw(fullAt, interval, pushes, reserved)
     local missing = fullAt > now and math.ceil((fullAt - now) / interval) or 0
-    if pushes - missing <= (mayUseReserve and 0 or reserved) then return 5, fullAt end
-    return 10, math.max(fullAt, now) + interval
+    if pushes - missing <= (mayUseReserve and 0 or reserved) then return @LOW_PRIORITY@, fullAt end
+    return @HIGH_PRIORITY@, math.max(fullAt, now) + interval
   end
-  local priority, frequentPriority = 5, 5
+  local priority, frequentUpdatesPriority = @LOW_PRIORITY@, @LOW_PRIORITY@
   local newFlags = requestBits % @KIND_MODULUS@
   if isHigh then
     priority, fullAt = draw(fullAt, interval, pushes, reserved)
-    frequentPriority, frequentFullAt = draw(frequentFullAt, frequentInterval, frequentPushes, frequentReserved)
-    if priority == 5 or frequentPriority == 5 then newFlags = newFlags + @IS_DEMOTED@ end
+    frequentUpdatesPriority, frequentFullAt = draw(frequentFullAt, frequentInterval, frequentPushes, frequentReserved)
+    if priority == @LOW_PRIORITY@ or frequentUpdatesPriority == @LOW_PRIORITY@ then
+      newFlags = newFlags + @IS_DEMOTED@
+    end
   end
-  local timestamp = math.max(read('<I5', version), math.min((lastTimestamp or 0) + 1, @TIMESTAMP_MAX@))
+  local timestamp = math.max(read('<I5', version), math.min((lastAssignedTimestamp or 0) + 1, @TIMESTAMP_MAX@))
 
   -- How many ranges does the version get? Usually the wanted number. But if an earlier fan-out is not finished, the
-  -- version gets as many ranges as the newest such fan-out. With another number, ranges of both versions would overlap
-  -- (the first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same members.
-  -- An unfinished fan-out of more than an hour ago does not count. It will probably never finish: the record of one of
-  -- its ranges may be lost.
+  -- version gets as many ranges as the newest unfinished one. With another number, ranges of both versions would
+  -- overlap (the first of 2 ranges has the members of the first 2 of 4 ranges), and two rounds would push to the same
+  -- members. An unfinished fan-out of more than an hour ago does not count. It will probably never finish: the record
+  -- of one of its ranges may be lost.
   local rangeCount = wantedRangeCount
   for position = #fanoutList - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
     local fanoutRangeCount, fanoutAdmittedAt, byte22 = read('<I2I6B', fanoutList, position + 13)
-    if byte22 % @IS_FINISHED_MODULUS@ == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_KEPT@ then
+    if byte22 % @IS_FINISHED_MODULUS@ == 0 and now - fanoutAdmittedAt < @RANGE_COUNT_KEPT_MILLISECONDS_MAX@ then
       rangeCount = fanoutRangeCount
       break
     end
@@ -213,8 +215,8 @@ if operation == 'admit' then
   if lastRangeCount and lastRangeCount ~= rangeCount then
     for _, field in ipairs(callRedis('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- Delete the checkpoints of ranges that no longer exist. But keep their claims (`c`): a worker may still work on
-      -- such a range. If its claim were missing, the worker would conclude that the server has lost its data.
+      -- Delete the checkpoints of ranges that no longer exist. But keep their claims (`c`): a worker that still works
+      -- on such a range would conclude from a missing claim that the server has lost its data.
       if letter == 'p' and sub(field, 2, 3) ~= sub(fanoutName, 14) then callRedis('HDEL', key, field) end
     end
   end
@@ -223,7 +225,7 @@ if operation == 'admit' then
     removeFanoutCounts(fanoutName)
     fanoutList = sub(fanoutList, 1, fanoutPosition - 1) .. sub(fanoutList, fanoutPosition + FANOUT_BYTES)
   end
-  local newAdmission = pack(ADMISSION_FORMAT, version, digest, newFlags, timestamp, priority, frequentPriority,
+  local newAdmission = pack(ADMISSION_FORMAT, version, digest, newFlags, timestamp, priority, frequentUpdatesPriority,
     rangeCount, now, expiration)
   fanoutList = addFanout(fanoutList, fanoutName, now, broadcastCount)
   storeFields('n', version .. 'a', 'a', newAdmission, 's', isStart and version or newestStart or '',
@@ -242,7 +244,7 @@ if operation == 'newest' then
   local version, _, flags, timestamp, _, _, _, admittedAt, expiration = read(ADMISSION_FORMAT, admission)
   local now = serverTime()
   if flags % @IS_START_MODULUS@ >= @IS_START@ or math.floor(now / 1000) > read('<i8', expiration)
-    or now - admittedAt > @BODY_KEPT@
+    or now - admittedAt > @JOINER_BODY_AGE_MILLISECONDS_MAX@
   then
     return 'unknown'
   end
@@ -253,7 +255,7 @@ if operation == 'claim' then
   local range, claim = ARGV[2], ARGV[3]
   local progress = callRedis('HGET', key, 'p' .. range) or ''
   storeFields('c' .. range, claim)
-  return {'progress', newestAdmittedVersion(), progress}
+  return {'progress', newestVersionForActivities(), progress}
 end
 
 if operation == 'checkpoint' then
@@ -262,7 +264,7 @@ if operation == 'checkpoint' then
   --     0    the range has another claim: another worker's, or an older one after a failover
   --     1    the checkpoint was recorded
   --     2    the range has no claim: the server has lost data, so members may be missing too
-  local claimFields, storedClaims, changes, replies = {}, {}, {}, {newestAdmittedVersion()}
+  local claimFields, storedClaims, changes, replies = {}, {}, {}, {newestVersionForActivities()}
   for number = 2, #ARGV, 3 do claimFields[#claimFields + 1] = 'c' .. ARGV[number] end
   for index, storedClaim in ipairs(callRedis('HMGET', key, unpack(claimFields))) do
     storedClaims[claimFields[index]] = storedClaim
@@ -292,7 +294,7 @@ if operation == 'finish' then
   local broadcastCount = math.floor(byte22 / @BROADCAST_COUNT_FACTOR@)
   if broadcastCount == 0 and ARGV[5] then
     -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
-    -- range has added it again without the number of broadcasts, which only a call about a broadcast has (ARGV[5]).
+    -- range has added it again without the number of broadcasts. A call about a broadcast has this number (ARGV[5]).
     broadcastCount = ARGV[5] + 0
     fanoutList = sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
       .. sub(fanoutList, fanoutPosition + 22)

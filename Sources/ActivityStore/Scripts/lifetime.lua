@@ -50,9 +50,9 @@ if storedLife then lifeKind, beganAt, claimCount = string.match(storedLife, '^(%
 
 -- Checks whether the life that began at ARGV[3] continues. A worker asks before it works on a command that ends or
 -- restarts the activity. If the life continues, the script postpones the next claim of the activity by ARGV[4] or a
--- multiple of it, so that no other worker makes the same command meanwhile. For a new start, ARGV[5] is the version of
--- the state that it shows. If a newer state has come since this start was made, the reply is `superseded`, and another
--- start is due at once.
+-- multiple of it, so that no other worker makes the same command meanwhile. If the command is a new start, ARGV[5] is
+-- the version of the state that this start shows. If a newer state has come since, the reply is `superseded`, and
+-- another start is due at once.
 if operation == 'check' then
   if beganAt ~= at then return 'superseded' end
   local shownUpdate = ARGV[5] and callRedis('HGET', timetable .. '=', activity)
@@ -89,9 +89,9 @@ if operation == 'removed' then
   return 'settled'
 end
 
--- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the life is removed when this end
--- is settled. Until then, workers claim the due life again and again. After @CLAIMS_DURING_ANOTHER_END_MAX@ claims, the
--- settlement should have come. So the end seems to be lost, and the script removes the life here.
+-- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the settlement of this end removes
+-- the life. Until then, workers claim the due life again and again. If the settlement has not come after
+-- @CLAIMS_DURING_ANOTHER_END_MAX@ claims, the end seems to be lost, and the script removes the life here.
 if operation == 'endedByAnother' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_DURING_ANOTHER_END_MAX@ then removeLife() end
   return 'settled'
@@ -114,15 +114,15 @@ local storedCommand = commandSuffix and callRedis('HGET', commandsKey, activity)
 
 if operation ~= 'updatedAfterEnd' then
   local isStart = operation == 'began'
-  -- Each start begins another life, so the script stores the time of the latest start. If no start is known, it stores
-  -- the earliest time at which the activity was alive. So records have the same effect in any order, for example when
-  -- workers read them again after the server lost data. While the activity waits for a restart (kind `r`), only a start
+  -- Each start begins another life, so the script stores the time of the latest start. If no start is known, the script
+  -- stores the earliest time at which the activity was alive. So records have the same effect in any order, for example
+  -- if workers read them again after a loss of data. While the activity waits for a restart (kind `r`), only a start
   -- replaces what is stored.
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
-    -- A start begins a life without the stored commands. The exception is the restart for which the activity waits: for
-    -- the next restart, the commands stay.
+    -- A start begins a life without the stored commands. The exception is the restart for which the activity waits: the
+    -- commands stay, because the next restart needs them.
     if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil

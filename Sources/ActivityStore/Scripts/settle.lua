@@ -1,7 +1,7 @@
--- The script `settle`, for devices. It removes a finished start if Redis holds it, and at the same time may retire the
--- start's token (R17). Or it refunds the draw of a start that was not sent. Settlements of activities come with
--- admissions (admit-settlements.lua). The variables `s`, `w`, `t`, `u` and `l` have the names of the device's fields
--- (admit-devices.lua).
+-- The script `settle`, for devices. It has two tasks. It removes a finished start if Redis holds it, and may also
+-- retire the start's token (R17). Or it refunds the draw of a start that was not sent. Settlements of activities come
+-- with admissions (admit-settlements.lua). The variables `s`, `w`, `t`, `u` and `l` have the names of the device's
+-- fields (admit-devices.lua).
 --
 -- Arguments. A refund has one: the letter `g`, the bucket's numbers and the draw. Any other settlement has three: the
 -- letter of the outcome and the version; the suffix of the fields (`:` and the attributes type); and the start's
@@ -10,24 +10,24 @@
 --
 -- Expiry. The script never creates a hash. It only changes hashes that `admit` has written, and leaves their expiry.
 --
--- Refunds. A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller
+-- Refunds. A refund gives back only the part of a draw that has not been refilled yet. So the bucket is never fuller
 -- than without the draw. The field `s` has the time at which the bucket will be full, and then the sum of all refunds.
 -- Each refund lowers the time and raises the sum by the same amount, so only a draw changes time + sum. Therefore a
--- call names its draw by the value of time + sum after the draw. This value minus the present sum is when time will
--- have refilled the draw. An example with two draws of 3,000 ms each from a bucket that is full at 1,000: the first
--- draw has the name 4,000, the second 7,000. A refund of the first lowers the time from 7,000 to 4,000 and raises the
--- sum to 3,000. So time will have refilled the second draw at 7,000 - 3,000 = 4,000. Without the sum, the result would
--- be 7,000, and a refund of the second draw could give back too much.
+-- call names its draw by the value of time + sum after the draw. At this value minus the present sum, the draw will be
+-- refilled. An example with two draws of 3,000 ms each from a bucket that is full at 1,000: the first draw has the name
+-- 4,000, the second 7,000. A refund of the first lowers the time from 7,000 to 4,000 and raises the sum to 3,000. So
+-- the second draw will be refilled at 7,000 - 3,000 = 4,000. Without the sum, the result would be 7,000, and a refund
+-- of the second draw could give back too much.
 --
 -- Tokens. The script raises the registration time of a retired token by a millisecond. So if its registration is
--- delivered again, it is stale. The field `d` keeps the token, so that a start with the same token does not bring it
--- back. The device leaves the audiences that only the registration of this attributes type names. If the call names a
--- token, and some audiences may not know yet that the device left them, the reply has a `=` and the field `l` after the
--- 1 or 0.
+-- delivered again, this registration is stale. The field `d` keeps the token, so that no start brings the token back.
+-- The device leaves the audiences that only the registration of this attributes type names. If the call names a token,
+-- and some audiences may not know yet that the device left them, the reply has a `=` and the field `l` after the 1 or
+-- 0.
 
-local key, event = KEYS[1], ARGV[1]
+local key, firstArgument = KEYS[1], ARGV[1]
 local byte, sub, callRedis = string.byte, string.sub, redis.call
-local outcome, suffix, activity = byte(event), ARGV[2], ARGV[3]
+local outcome, suffix, activity = byte(firstArgument), ARGV[2], ARGV[3]
 local beginningOfToken, restOfToken, invalidAt = ARGV[4], ARGV[5], ARGV[6]
 
 if outcome == @REFUND@ then
@@ -36,7 +36,7 @@ if outcome == @REFUND@ then
     local time, fullAt, refundedSum = callRedis('TIME'), sub(s, 1, @TIME_DIGITS@), sub(s, @TIME_DIGITS@ + 1)
     refundedSum = refundedSum == '' and 0 or refundedSum + 0
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local refund = math.min(struct.unpack('<I3', event, 2), sub(event, 9) - refundedSum - now)
+    local refund = math.min(struct.unpack('<I3', firstArgument, 2), sub(firstArgument, 9) - refundedSum - now)
     if refund > 0 then
       callRedis('HSET', key, 's', string.format('%0@TIME_DIGITS@.0f%0@TIME_DIGITS@.0f', math.max(fullAt - refund, 0),
         math.min(refundedSum + refund, @TIME_MAX@)))
@@ -52,7 +52,7 @@ if beginningOfToken then t, u = unpack(callRedis('HMGET', key, 't' .. suffix, 'u
 local keptStarts, position = {}, 1
 while w and position <= #w do
   local heldVersion, heldActivity, _, nextPosition = readHeldStart(w, position)
-  if heldVersion == sub(event, 2) and heldActivity == activity then
+  if heldVersion == sub(firstArgument, 2) and heldActivity == activity then
     changes, changeCount = {'w' .. suffix}, 2
   else
     keptStarts[#keptStarts + 1] = sub(w, position, nextPosition - 1)

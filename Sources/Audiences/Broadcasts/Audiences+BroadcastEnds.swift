@@ -5,8 +5,8 @@ import LiveActivity
 /// counts. Then the broadcast's fan-out record settles. For a channel that its producer manages, the store has no
 /// counts.
 ///
-/// A version of a round ends in similar steps (`Audiences+Finishing`). The code is separate, because a
-/// broadcast has no members and no round.
+/// A range version (``RangeVersionSlot``) ends in similar steps (`Audiences+Finishing`). The code is separate, because
+/// a broadcast has no members and no round.
 extension Audiences {
     /// Ends a broadcast, and the older broadcast whose alert it carried.
     mutating func finishBroadcast(_ broadcast: BroadcastIndex, _ outcome: MemberOutcome, now: Moment) {
@@ -161,7 +161,7 @@ extension Audiences {
     }
 
     private mutating func free(channel: ChannelIndex) {
-        let (key, identifier) = (channels[channel].key, channels[channel].identifier)
+        let (key, identifier) = (channels[channel].key, channels[channel].audienceOrChannelIdentifier)
         if channelsByKey[key] == channel { channelsByKey[key] = nil }
         identifier.free()
         channels.free(channel)
@@ -187,8 +187,8 @@ extension Audiences {
                 channel.pointee.pausedUntilMilliseconds <= now.monotonicMilliseconds
             else { continue }
             comparedChannelCount += 1
-            let longestIdleMilliseconds = longestIdleChannel.map { channels[$0].pausedUntilMilliseconds } ?? .max
-            if channel.pointee.pausedUntilMilliseconds < longestIdleMilliseconds {
+            let earliestPauseEndMilliseconds = longestIdleChannel.map { channels[$0].pausedUntilMilliseconds } ?? .max
+            if channel.pointee.pausedUntilMilliseconds < earliestPauseEndMilliseconds {
                 longestIdleChannel = evictionSearchIndex
             }
             if comparedChannelCount == Self.comparedIdleChannelsMax { break }
@@ -230,8 +230,7 @@ extension Audiences {
 
     /// Called when the channel's partition is released. If a push is under way, the records of its broadcast, and of
     /// the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such records count as
-    /// dropped at once, not only when APNs responds: the lane must read them again before newer records of their
-    /// partitions.
+    /// dropped at once (``noteDroppedBeforeResponse(_:ofApp:)``).
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
@@ -301,7 +300,7 @@ extension Audiences {
         let slot = channels[channel]
         return ResultSubject(
             appIndex: slot.key.appIndex,
-            identifier: slot.identifier.bytes,
+            identifier: slot.audienceOrChannelIdentifier.bytes,
             isChannel: slot.isManagedByProducer
         )
     }

@@ -5,14 +5,14 @@ import Numbers
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
-    /// its refusal. After a transient failure, the keeper does not ask APNs for 60 s (`transientFailureMilliseconds`),
-    /// so this wait is longer.
+    /// its refusal. After a transient failure, the keeper does not ask APNs for 60 s
+    /// (`transientFailurePauseMilliseconds`), so this wait is longer.
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         recordResponse(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
@@ -101,7 +101,7 @@ extension Audiences {
         let isRequested = appendChannelRequest(
             .lost(slot.apnsChannel),
             appIndex: slot.key.appIndex,
-            audience: slot.identifier.bytes
+            audience: slot.audienceOrChannelIdentifier.bytes
         )
         if isRequested { beginWaitForReplacementChannel(channel, now: now) }
     }

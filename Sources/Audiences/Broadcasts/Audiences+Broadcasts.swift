@@ -6,7 +6,7 @@ import Numbers
 /// most one push under way. Of the states that wait for a channel, the core keeps only the newest.
 ///
 /// Invariants:
-/// - While the core has a slot for a channel, it sends no version of the channel after a newer one.
+/// - While the core has a slot for a channel, it sends no command to the channel after a newer one.
 /// - The core sends at most one push to a channel within the channel's spacing.
 /// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the
 ///   alert.
@@ -31,7 +31,7 @@ extension Audiences {
                 .insert(
                     record.offset,
                     of: incoming.appIndex,
-                    admittedAtMilliseconds: incoming.instruction.admittedAtMilliseconds
+                    admittedAtWallMilliseconds: incoming.instruction.admittedAtMilliseconds
                 )
         }
         partition.pointee.passedOverRecords.remove(record.offset)
@@ -64,7 +64,7 @@ extension Audiences {
         let channel = channels.allocate(
             ChannelSlot(
                 key: key,
-                identifier: identifier,
+                audienceOrChannelIdentifier: identifier,
                 isManagedByProducer: isManagedByProducer,
                 partition: partition,
                 assignmentEpoch: assignmentEpoch,
@@ -83,8 +83,9 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes the broadcast the one that waits in its channel. If the channel already had a newer version, the broadcast
-    /// is finished as superseded. If the channel already had a broadcast of the same command, this one only settles.
+    /// Makes the broadcast the one that waits in its channel. If the channel already had a newer command, the broadcast
+    /// is finished as superseded. If the channel already had a broadcast of the same command, that one writes the
+    /// result (``settleDuplicate(_:of:now:)``).
     private mutating func setWaitingBroadcast(
         _ broadcast: BroadcastIndex,
         in channel: ChannelIndex,
@@ -307,7 +308,7 @@ extension Audiences {
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = poolIndices(ofChannel: channel)
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds

@@ -48,8 +48,7 @@ extension Audiences {
         } else if getsChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
             appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
-            // An earlier end may have planned the deletion of the audience's channels. This request cancels
-            // the deletion.
+            // Cancels a deletion that an earlier end may have planned.
             appendChannelRequest(.wanted, appIndex: appIndex, audience: audience)
         }
     }

@@ -4,17 +4,17 @@ import LiveActivity
 /// Names a broadcast by the index of its slot in `Audiences.broadcasts`.
 typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 
-/// A fan-out record for a channel: one version of an audience in one environment, or of a channel that its producer
+/// A fan-out record for a channel: one command to an audience in one environment, or to a channel that its producer
 /// manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a broadcast's phase. It traps on a change that is not listed here. In the comments,
-    /// *Next* names the phases that may follow. The slot is also freed if the broadcast is dropped before it has an
-    /// outcome, or if an earlier broadcast gets its record.
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. The slot is also freed if the
+    /// broadcast is dropped before it has an outcome, or if an earlier broadcast gets its partition and offset
+    /// (``FanoutRecord/takePartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
-        /// The broadcast is the channel's newest state and waits for its turn. It begins in this phase. Next:
-        /// `underWay`; `riding` if a newer broadcast replaces it and carries its alert; `finishing` if the channel has
-        /// or gets a newer one that need not carry its alert, or if it expires; `finished` if an earlier record of the
-        /// same command writes the result.
+        /// The broadcast is the channel's newest state and waits for its turn. Each broadcast begins in this phase.
+        /// Next: `underWay`; `riding` if a newer broadcast replaces this one and carries its alert; `finishing` if the
+        /// channel has or gets a newer broadcast that does not carry its alert, or if this broadcast expires;
+        /// `finished` if an earlier record of the same command writes the result.
         case waiting
         /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if it
         /// must be sent again after APNs' response.
@@ -61,7 +61,7 @@ struct BroadcastSlot: BitwiseCopyable {
 
     var occupiedBytes: Int { MemoryLayout<Self>.size + record.occupiedBytes }
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a broadcast cannot enter this phase from the one it is in")
         phase = next
@@ -85,8 +85,7 @@ typealias ChannelIndex = SlabIndex<ChannelSlot>
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
 /// broadcasts for the channel, and for some time after the last one.
 struct ChannelSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a channel's phase. It traps on a change that is not listed here. In the comments,
-    /// *Next* names the phases that may follow.
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other.
     enum Phase: UInt8, BitwiseCopyable {
         /// The channel sends its broadcasts. When it has been idle for some time, or when a new channel needs the slot,
         /// the slot is freed. Next: `draining`; `abandoned` if the partition is released without being revoked first.
@@ -109,7 +108,7 @@ struct ChannelSlot: BitwiseCopyable {
 
     var key: ChannelKey
     /// The audience's id, or the channel's id if the commands name the channel.
-    var identifier: HeapBytes
+    var audienceOrChannelIdentifier: HeapBytes
     /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
     /// audience.
     var isManagedByProducer: Bool
@@ -130,16 +129,16 @@ struct ChannelSlot: BitwiseCopyable {
     /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs responds that the
     /// channel does not exist, it means this one. Nil before the first push.
     var lastPushedChannel: ChannelIdentifier?
-    /// The highest timestamp that a version got for its push so far: its own, or a raised one (R11). Each later version
-    /// gets a higher one. 0: there was none.
+    /// The highest timestamp that a version (a command's place in the order: ``Version``) got for its push so far: its
+    /// own, or a raised one (R11). Each later version gets a higher one. 0: there was none.
     var newestTimestamp: Int64 = 0
     /// The highest version so far; with the timestamp `.min`: there was none. An end sets the highest version that can
     /// exist, so that no later version counts as newer. An update then replaces the end only if Redis chose a timestamp
     /// for the update that is above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
     /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A newer version
-    /// that is admitted later must have a higher timestamp. If it has not, Redis has lost the hash of the audience or
-    /// channel, and the core raises the timestamp.
+    /// that is admitted later must have a higher timestamp. Otherwise Redis has lost the hash of the audience or
+    /// channel, and the core raises the newer version's timestamp.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
@@ -160,7 +159,7 @@ struct ChannelSlot: BitwiseCopyable {
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerDueMilliseconds: Int64 = .max
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a channel cannot enter this phase from the one it is in")
         phase = next

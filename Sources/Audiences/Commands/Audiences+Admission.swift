@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The admission of a command to an audience: the number of its ranges, the store's decision, and its fan-out
-/// records.
+/// The admission of a command to an audience: the number of its ranges (``SegmentRange``), the store's decision, and
+/// the fan-out records.
 extension Audiences {
     /// The segments whose first page is read to estimate the size of an audience. Four of 256 are enough, because a
     /// hash of the id spreads the members evenly over the segments.
@@ -139,7 +139,7 @@ extension Audiences {
 
     mutating func handleAdmissionReply(_ command: CommandIndex, _ reply: Reply, now: Moment) {
         let audience = commands[command].audience
-        commands[command].admittedAtMilliseconds = now.wallMilliseconds
+        commands[command].admittedAtWallMilliseconds = now.wallMilliseconds
         switch reply.verdict {
         case .send:
             guard var grant = reply.grant, SegmentRange(index: 0, rangeCount: Int(grant.rangeCount)) != nil,

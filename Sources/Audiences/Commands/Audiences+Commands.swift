@@ -3,7 +3,7 @@ import LiveActivity
 
 /// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at a time
 /// is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps the newest state.
-/// If that is an update, it also keeps an older end.
+/// If the newest state is an update, the core also keeps an older end.
 extension Audiences {
     /// Whether the core can take one more command. The command needs a slot now, and a place in the queue of
     /// ``takeReturnedCommand()`` when it goes back to `Delivery`.
@@ -38,7 +38,7 @@ extension Audiences {
                 partition: incoming.partition,
                 offset: incoming.offset,
                 recordTimestampMilliseconds: incoming.recordTimestampMilliseconds,
-                receivedAtMilliseconds: incoming.receivedAtMilliseconds
+                receivedAtWallMilliseconds: incoming.receivedAtMilliseconds
             )
         )
         enqueue(command)
@@ -64,8 +64,8 @@ extension Audiences {
         audiencesAwaitingBatchEnd.append(audience)
     }
 
-    /// Returns the waiting commands of revoked partitions as `dropped`. Commands under way stay, and so do riders
-    /// whose carrier is under way or belongs to a partition that is not revoked.
+    /// Returns the waiting commands of revoked partitions as `dropped`. Commands under way stay. A rider
+    /// (``CommandSlot/rider``) stays if its carrier is under way or belongs to a partition that is not revoked.
     ///
     /// A rider may be of another partition than its carrier. If only the carrier is dropped, the rider waits in the
     /// carrier's place, because the next owner of the carrier's partition does not know the alert.
@@ -231,7 +231,7 @@ extension Audiences {
                 record: slot.record,
                 handoverResult: result,
                 reason: reason,
-                admittedAtMilliseconds: slot.admittedAtMilliseconds
+                admittedAtMilliseconds: slot.admittedAtWallMilliseconds
             )
         )
         slot.freeBytes()

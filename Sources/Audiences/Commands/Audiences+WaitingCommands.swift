@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 
 /// The commands that wait in an audience. If no start comes between them, a newer update replaces an older one, and a
-/// newer end replaces older updates and ends. `Delivery+Waiting.swift` defines the words merge, replace and supersede.
+/// newer end replaces older updates and ends. `Delivery+Waiting.swift` defines the words merge, replace and supersede;
+/// a rider is an older command whose alert a newer one carries.
 ///
 /// The commands of an audience are linked through their slots, in the order in which they will be admitted. A command
 /// is in the phase `waiting` before it is added to the list.
@@ -95,9 +96,9 @@ extension Audiences {
         }
     }
 
-    /// Supersedes the older command. The newer one carries the older one's alert if it has no alert of its own and its
-    /// body has room for the alert. The command that brought this alert is then finished together with the newer one.
-    /// Every other replaced command is finished now.
+    /// Supersedes the older command. If the newer one has no alert of its own, and its body has room for the alert of
+    /// the older one, the newer one carries this alert. The command that brought the alert is then its rider: both end
+    /// together. Every other replaced command is finished now.
     private mutating func supersedeCommand(_ older: CommandIndex, by newer: CommandIndex) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,

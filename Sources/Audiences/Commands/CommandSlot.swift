@@ -6,13 +6,12 @@ typealias CommandIndex = SlabIndex<CommandSlot>
 
 /// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a command's phase. It traps on a change that is not listed here. In the comments,
-    /// *Next* names the phases that may follow. When the command has its ``HandoverResult``, the slot is freed: in the
-    /// phase `waiting`, `admitting`, `settling` or `riding`.
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. When the command has its
+    /// ``HandoverResult``, the slot is freed: in the phase `waiting`, `admitting`, `settling` or `riding`.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The command waits in its audience's list, or is about to be added to the list. It begins in this phase.
-        /// Next: `sizing`; `admitting` if the command names a channel, which has no size; `riding` if a newer command
-        /// replaces it and carries its alert.
+        /// The command waits in its audience's list, or is about to be added to the list. Each command begins in this
+        /// phase. Next: `sizing`; `admitting` if the command names a channel, which has no size; `riding` if a newer
+        /// command replaces this one and carries its alert.
         case waiting
         /// The store is reading pages of four segments, so that the core can estimate the size of the
         /// audience. Next: `admitting`.
@@ -53,6 +52,7 @@ struct CommandSlot: BitwiseCopyable {
     var rider = CommandIndex.null
     var requestsChannel: Bool
     var event: Event
+    /// The place of the command in the order of the audience's commands: the newest command has the highest version.
     var version: Version
     var priority: UInt8
     var policyIndex: UInt8
@@ -81,19 +81,19 @@ struct CommandSlot: BitwiseCopyable {
     /// Kafka's timestamp of the record, UNIX milliseconds; -1, as in Kafka: none.
     var recordTimestampMilliseconds: Int64
     /// When the worker received the record, UNIX milliseconds.
-    var receivedAtMilliseconds: Int64
+    var receivedAtWallMilliseconds: Int64
     /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied.
-    @CompactOptional var admittedAtMilliseconds: Int64?
+    @CompactOptional var admittedAtWallMilliseconds: Int64?
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()
     /// The environments whose channel the command waits for: bit `n` stands for the environment with the raw value `n`.
     /// (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
-    /// When the command's wait for a channel ends at the latest (monotonic milliseconds); `.max`: no wait has begun.
-    /// Stays after the wait.
+    /// When the command's wait for a channel ends at the latest (monotonic milliseconds), also after the wait; `.max`:
+    /// no wait has begun.
     var channelWaitEndMilliseconds: Int64 = .max
-    /// Whether a wait for a channel has begun, and may be over. A command waits at most once.
+    /// Whether the command waits for a channel or has waited for one. A command waits at most once.
     var hasAwaitedChannel = false
     var channelAbsence: ChannelAbsence?
     /// The number of the command's calls to the store, or of its fan-out records, that are not acknowledged yet. At
@@ -102,12 +102,13 @@ struct CommandSlot: BitwiseCopyable {
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
     var isFanoutRecordTooLarge = false
+    /// Whether the command's alert was removed, because it was too old.
     var isAlertExpired = false
 
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
     var alert: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a command cannot enter this phase from the one it is in")
         phase = next

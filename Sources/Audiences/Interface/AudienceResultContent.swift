@@ -1,9 +1,10 @@
 import Delivery
 public import LiveActivity
 
-/// The content of a result for a command to an audience, for one range or for all ranges and broadcasts.
+/// The content of a result for a command to an audience: for one range (``SegmentRange``), or for all ranges and
+/// broadcasts.
 public struct AudienceResultContent: Sendable, BitwiseCopyable {
-    public var outcome: RoundOutcome
+    public var outcome: FanoutOutcome
     /// The timestamp of the command's record, and when APNs last responded to one of its pushes. UNIX milliseconds; -1
     /// if there is none.
     public var recordTimestampMilliseconds: Int64
@@ -71,7 +72,7 @@ extension Audiences {
             partition: partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch)?.pointee.number
                 ?? -1,
             offset: record.offset,
-            receivedAtMilliseconds: record.receivedAtMilliseconds,
+            receivedAtMilliseconds: record.receivedAtWallMilliseconds,
             event: record.event,
             priority: record.instruction.grant.priority,
             memberCount: UInt32(clamping: members.total)

@@ -53,13 +53,13 @@ public struct AudiencesConfiguration: Sendable {
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a
     /// checkpoint at once.
     public var checkpointIntervalMilliseconds: Int64 = 500
-    /// The longest time that a round waits for the fan-out record of a version that the store has named: the newest
-    /// admitted version, or one that the last owner of the partition had under way. Some such records never come, for
-    /// example after partitions were added to the fan-out topic.
+    /// The longest time that a round (``RoundSlot``) waits for the fan-out record of a version that the store has
+    /// named: the newest admitted version, or one that the last owner of the partition had under way. Some such records
+    /// never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
-    /// The planned maximum of members in a range. The number of ranges follows from it and from the estimated size of
-    /// the audience. A range gets more members if more than 256 ranges would be needed, or if the audience grows
-    /// afterwards.
+    /// The planned maximum of members in a range (``SegmentRange``). It and the estimated size of the audience decide
+    /// the number of ranges. A range gets more members if more than 256 ranges would be needed, or if the audience
+    /// grows afterwards.
     public var membersPerRangeMax = Self.membersPerRangeMax
     package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two, because the lowest bits

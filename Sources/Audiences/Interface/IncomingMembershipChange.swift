@@ -26,8 +26,8 @@ public struct IncomingMembershipChange {
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
-    /// The version that the activity already shows, as its registration says; nil: it does not say. When the
-    /// member joins, the core shows it a newer version or none.
+    /// The version that the activity already shows, as its registration says; nil: the registration does not say. When
+    /// the member joins, the core shows it a newer version or none.
     public var shownVersion: Version?
 
     public init(

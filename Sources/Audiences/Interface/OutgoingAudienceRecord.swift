@@ -4,7 +4,7 @@ public import LiveActivity
 /// A record to be produced. The shell reports its delivery through ``Audiences/deliveryReportReceived(_:_:now:)``.
 public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
-        /// A command for the members of one range, or for one channel. It goes to the fan-out topic.
+        /// A command for the members of one range (``SegmentRange``), or for one channel. It goes to the fan-out topic.
         case fanout
         /// The result of a command in one range.
         case rangeResult
@@ -33,8 +33,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
-    /// This bit is set in the tags of this core. It is not set in the tags of the core for single activities. It is the
-    /// highest bit below the lane's number (`DeliveryReportTag`).
+    /// Only the tags of this core have this bit. It is the highest bit below the lane's number (`DeliveryReportTag`).
     private static let audiencesCoreBit: UInt64 = 1 << 47
 
     private init(_ kind: Kind, rangeOrChannelNumber: UInt16 = 0, _ rawIndex: UInt32) {

@@ -1,8 +1,8 @@
 public import LiveActivity
 
-/// The state of a range's round at its last checkpoint. `causeway inspect` prints it.
+/// How far the round of one range had come at its last checkpoint (``RoundSlot``). `causeway inspect` prints it.
 public struct RangeProgress: Sendable, Equatable {
-    /// A version that is on its way through the range's members.
+    /// One version of the audience (``RangeVersionSlot``) that is on its way through the range's members.
     public struct VersionProgress: Sendable, Equatable {
         public let version: Version
         /// How far the round has taken the version through its members, 0 to 1.

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The present state of one app's rounds, for its metrics.
+/// The present state of one app's rounds (``RoundSlot``), for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
     public var roundCount = 0
@@ -9,7 +9,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     public var parkedMemberCount = 0
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
-    public var oldestVersionAdmittedAtMilliseconds: Int64?
+    public var oldestVersionAdmittedAtWallMilliseconds: Int64?
     /// Since when members wait for their turn in a round, UNIX milliseconds; the earliest time of all rounds. Nil if
     /// every round has reached all its members, and no record was passed over.
     ///
@@ -44,7 +44,7 @@ extension Audiences {
                 let appIndex = Int(record.appIndex)
                 gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
                     gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds ?? .max,
-                    record.admittedAtMilliseconds
+                    record.admittedAtWallMilliseconds
                 )
             }
         }
@@ -57,8 +57,8 @@ extension Audiences {
             guard first != .null else { continue }
             gauges[appIndex].roundCount += 1
             let admittedAtMilliseconds = rangeVersions[first].record.instruction.admittedAtMilliseconds
-            gauges[appIndex].oldestVersionAdmittedAtMilliseconds = min(
-                gauges[appIndex].oldestVersionAdmittedAtMilliseconds ?? .max,
+            gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds = min(
+                gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds ?? .max,
                 admittedAtMilliseconds
             )
             if let sinceMilliseconds = unreachedMembersSinceWallMilliseconds(round) {

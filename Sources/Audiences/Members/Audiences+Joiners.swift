@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Members that join an audience and are shown its newest state at once, because the audience's rounds may
-/// have passed their position.
+/// Members that join an audience and are shown its newest state at once, because the audience's rounds
+/// (``RoundSlot``) may have passed their position.
 ///
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
 /// has acknowledged the member's entry. So the member misses no state: the rounds of all later commands find the entry.
@@ -225,12 +225,12 @@ extension Audiences {
         if appQueues[appIndex].lastJoinersByEnvironment[environment] == .null {
             appQueues[appIndex].lastJoinersByEnvironment[environment] = change
         }
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
     }
 
     mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = poolIndices(ofJoiner: change)
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembershipChange(change)
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
@@ -290,7 +290,7 @@ extension Audiences {
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
         let isRegisteredLater =
-            result.invalidAtMilliseconds >= 0 && slot.registeredAtMilliseconds >= result.invalidAtMilliseconds
+            result.invalidAtMilliseconds >= 0 && slot.registeredAtWallMilliseconds >= result.invalidAtMilliseconds
         // Send the push again later in two cases:
         // - The token may be valid: APNs says when it died, and it was registered then or later.
         // - The refusal cannot be recorded, because the table of refused members is full.

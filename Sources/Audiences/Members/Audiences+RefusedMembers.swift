@@ -20,7 +20,7 @@ extension Audiences {
         let kind = kind(of: tag)
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
         let hasInvalidationTime = result.invalidAtMilliseconds >= 0
-        let registeredAtMilliseconds = registeredAtMilliseconds(tag)
+        let registeredAtWallMilliseconds = registeredAtWallMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: tag.rawValue,
@@ -33,11 +33,11 @@ extension Audiences {
                 kind: kind,
                 httpStatus: result.status,
                 attemptCount: UInt16(push.failedAttemptCount) + 1,
-                invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                invalidAtWallMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
-                sentAtMilliseconds: result.sentAtMilliseconds,
-                responseAtMilliseconds: result.responseAtMilliseconds,
-                registeredAtMilliseconds: registeredAtMilliseconds
+                sentAtWallMilliseconds: result.sentAtMilliseconds,
+                responseAtWallMilliseconds: result.responseAtMilliseconds,
+                registeredAtWallMilliseconds: registeredAtWallMilliseconds
             )
         )
         keepCopies(for: refusedMember, tag, reason: result.reason)
@@ -63,8 +63,7 @@ extension Audiences {
         outgoingRecords.append(record)
     }
 
-    /// Records that the token of a member which has just joined is dead. The member leaves the audience. It
-    /// has no result, because its push belongs to no command.
+    /// Records that the token of a member which has just joined is dead.
     mutating func addRefusedJoiner(
         _ member: MembershipChangeSlot,
         of audience: AudienceDigest,
@@ -84,11 +83,11 @@ extension Audiences {
                 kind: .activity,
                 httpStatus: result.status,
                 attemptCount: UInt16(member.failedAttemptCount) + 1,
-                invalidAtMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                invalidAtWallMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
-                sentAtMilliseconds: result.sentAtMilliseconds,
-                responseAtMilliseconds: result.responseAtMilliseconds,
-                registeredAtMilliseconds: member.registeredAtMilliseconds
+                sentAtWallMilliseconds: result.sentAtMilliseconds,
+                responseAtWallMilliseconds: result.responseAtMilliseconds,
+                registeredAtWallMilliseconds: member.registeredAtWallMilliseconds
             )
         )
         refusedMembers[refusedMember]
@@ -177,7 +176,7 @@ extension Audiences {
             let retirement = TokenRetirement(
                 token: token,
                 environment: slot.environment,
-                invalidAtMilliseconds: slot.hasInvalidationTime ? slot.invalidAtMilliseconds : nil
+                invalidAtMilliseconds: slot.hasInvalidationTime ? slot.invalidAtWallMilliseconds : nil
             )
             return body(
                 StoreCall(

@@ -12,8 +12,8 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 /// When a later change of the same member has come, this change only notifies its audiences. It ends when none of its
 /// calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes the phase of a change. It traps on a change of phase that is not listed here. In the
-    /// comments, *Next* names the phases that may follow. In each phase except `queued`, the change may also end.
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. In each phase except `queued`, the
+    /// change may also end.
     enum Phase: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. The order matters: of
         /// several entries with the same time, an audience keeps the one that came last. Each change begins in this
@@ -50,9 +50,11 @@ struct MembershipChangeSlot: BitwiseCopyable {
     let environment: APNsEnvironment
     let allowsFrequentUpdates: Bool
     let supportsChannels: Bool
-    let registeredAtMilliseconds: Int64
-    /// When the member left audiences, UNIX milliseconds. It has a meaning only if the member left some.
-    let leftAtMilliseconds: Int64
+    /// When the member's token was registered, UNIX milliseconds.
+    let registeredAtWallMilliseconds: Int64
+    /// When the member left audiences, UNIX milliseconds. Has a meaning only if the member left some.
+    let leftAtWallMilliseconds: Int64
+    /// The version that the activity already shows (``IncomingMembershipChange/shownVersion``).
     let shownVersion: Version?
     private let wasMemberOfAllAudiences: Bool
     /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of those
@@ -94,8 +96,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         environment = incoming.environment
         allowsFrequentUpdates = incoming.allowsFrequentUpdates
         supportsChannels = incoming.supportsChannels
-        registeredAtMilliseconds = incoming.registeredAtMilliseconds
-        leftAtMilliseconds = incoming.leftAtMilliseconds
+        registeredAtWallMilliseconds = incoming.registeredAtMilliseconds
+        leftAtWallMilliseconds = incoming.leftAtMilliseconds
         shownVersion = incoming.shownVersion
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
@@ -125,7 +127,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
         }
     }
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a membership change cannot enter this phase from the one it is in")
         phase = next
@@ -160,7 +162,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
             environment: environment,
             allowsFrequentUpdates: allowsFrequentUpdates,
             supportsChannels: supportsChannels,
-            changedAtMilliseconds: isLeaving ? leftAtMilliseconds : registeredAtMilliseconds,
+            changedAtMilliseconds: isLeaving ? leftAtWallMilliseconds : registeredAtWallMilliseconds,
             identifier: identifier,
             token: isLeaving ? UnsafeRawBufferPointer(start: nil, count: 0) : token
         )

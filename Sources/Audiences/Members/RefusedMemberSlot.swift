@@ -4,13 +4,13 @@ import LiveActivity
 /// Names a refused member by the index of its slot in `Audiences.refusedMembers`.
 typealias RefusedMemberIndex = SlabIndex<RefusedMemberSlot>
 
-/// A member whose push APNs refused for a reason of this push alone. The slot has the data for the member's result. If
-/// the member's token is dead, it also has the data for its removal. It is freed when result and removal are
-/// acknowledged.
+/// A member whose push APNs refused for a reason of this push alone. The slot has the data for the member's result and,
+/// if the token is dead, for the member's removal. The slot is freed when result and removal are acknowledged.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 
-    // The push's tag, round and version. A member that has just joined has none: the tag is 0, the indices are `.null`.
+    // The push's tag, round (`RoundSlot`) and version (`RangeVersionSlot`). A member that has just joined has none: the
+    // tag is 0, the indices are `.null`.
     var tag: UInt64
     var round: RoundIndex
     var rangeVersion: RangeVersionIndex
@@ -24,14 +24,14 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// counted.
     var attemptCount: UInt16
     /// Since when the token is dead, as APNs says; if APNs named no time, when the response came. UNIX milliseconds.
-    var invalidAtMilliseconds: Int64
+    var invalidAtWallMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
-    /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
-    var sentAtMilliseconds: Int64
-    var responseAtMilliseconds: Int64
+    /// When the push was sent (UNIX milliseconds; -1 if it was not sent completely), and when APNs responded.
+    var sentAtWallMilliseconds: Int64
+    var responseAtWallMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
-    var registeredAtMilliseconds: Int64
+    var registeredAtWallMilliseconds: Int64
     /// The number of calls to the stores and records to Kafka that are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
     private(set) var identifierByteCount = 0
@@ -52,11 +52,11 @@ struct RefusedMemberSlot: BitwiseCopyable {
         kind: StoreSubjectKind,
         httpStatus: UInt16,
         attemptCount: UInt16,
-        invalidAtMilliseconds: Int64,
+        invalidAtWallMilliseconds: Int64,
         hasInvalidationTime: Bool,
-        sentAtMilliseconds: Int64,
-        responseAtMilliseconds: Int64,
-        registeredAtMilliseconds: Int64
+        sentAtWallMilliseconds: Int64,
+        responseAtWallMilliseconds: Int64,
+        registeredAtWallMilliseconds: Int64
     ) {
         self.tag = tag
         self.round = round
@@ -68,11 +68,11 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.kind = kind
         self.httpStatus = httpStatus
         self.attemptCount = attemptCount
-        self.invalidAtMilliseconds = invalidAtMilliseconds
+        self.invalidAtWallMilliseconds = invalidAtWallMilliseconds
         self.hasInvalidationTime = hasInvalidationTime
-        self.sentAtMilliseconds = sentAtMilliseconds
-        self.responseAtMilliseconds = responseAtMilliseconds
-        self.registeredAtMilliseconds = registeredAtMilliseconds
+        self.sentAtWallMilliseconds = sentAtWallMilliseconds
+        self.responseAtWallMilliseconds = responseAtWallMilliseconds
+        self.registeredAtWallMilliseconds = registeredAtWallMilliseconds
     }
 
     private static let tokenByteOffset = 256

@@ -1,6 +1,6 @@
 /// Bytes on the heap that belong to one slot. A slot is `BitwiseCopyable` (see ``Slab``), so it cannot contain an
-/// array. The owner of the slot must free these bytes. Making them allocates memory, which a push to one member must
-/// not do, so it makes none. (R3)
+/// array. The owner of the slot must free these bytes. Making them allocates memory, so a push to one member must make
+/// none. (R3)
 struct HeapBytes: BitwiseCopyable {
     private let base: UnsafeMutableRawPointer?
     let count: Int

@@ -1,7 +1,8 @@
 import Delivery
 
-/// The member of a round that has its turn next. In its turn, the shell takes the member's push, or the core produces
-/// the member's start. Some members get neither, for example if the version has expired.
+/// The member of a round (``RoundSlot``) that has its turn next. In its turn, the shell takes the member's push, or the
+/// core produces the member's start. Some members get neither, for example if the version (``RangeVersionSlot``) has
+/// expired.
 struct NextMember {
     var page: PageIndex
     var memberIndex: Int

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// Reads pages before the round needs their members.
+/// Reads pages before their round (``RoundSlot``) needs the members.
 ///
 /// A page says where the next page of its segment begins. So the round usually reads page after page. It reads the
 /// segment's directory, the list of the pages' lower bounds, only in two cases:
@@ -293,8 +293,8 @@ extension Audiences {
 
     /// Discards the members that were read ahead, so that they are read again: members may have joined or left since.
     ///
-    /// Otherwise a member that joins shortly before a newer version might never get this version. On joining it is
-    /// shown the older version, and the round's pages lack the member.
+    /// Otherwise a member that joins shortly before a newer version might never get the newer version: on joining, the
+    /// member is shown the older version, and the round's pages lack the member.
     mutating func refreshPages(of round: RoundIndex) {
         discardPrefetchedMembers(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
@@ -307,14 +307,12 @@ extension Audiences {
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
     }
 
-    /// Discards all pages of a round, and offers their room to the rounds that wait for a page.
     mutating func discardPagesAndOfferRoom(of round: RoundIndex) {
         discardPages(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Removes all pages from a round's list, and frees them. A page that is being read is freed only when the reply
-    /// comes. A page with unfinished members is freed only when it has none any more (`unfinishedMemberCount`).
+    /// Removes all pages from a round's list. Frees each page now, or later as ``PageSlot/Phase/discarded`` says.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards. This method does not call it itself, because the round
     /// could then get a page while ``discardUnsentMembers(of:)`` still changes the list.
@@ -341,7 +339,6 @@ extension Audiences {
         }
     }
 
-    /// Frees a page, and offers its room to the rounds that wait for a page.
     mutating func freePageAndOfferRoom(_ page: PageIndex) {
         let appIndex = Int(pages[page].appIndex)
         freePage(page)
@@ -350,8 +347,8 @@ extension Audiences {
 
     /// Lets the rounds that wait for a page read on while there is room for pages.
     ///
-    /// A waiting round may no longer need a page. Then the next round gets the room: otherwise it would stay unused,
-    /// and the other rounds would wait until another page is freed.
+    /// A waiting round may no longer need a page. Then the next round gets the room. Otherwise the room would stay
+    /// unused, and the other rounds would wait until another page is freed.
     mutating func offerPageRoom(_ appIndex: Int) {
         let last = appQueues[appIndex].lastRoundInPageQueue
         while case let first = appQueues[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),

@@ -4,7 +4,7 @@ import LiveActivity
 /// Names a page by the index of its slot in `Audiences.pages`.
 typealias PageIndex = SlabIndex<PageSlot>
 
-/// A page of a round, from its reading to the last outcome of its members.
+/// A page of members of a round (``RoundSlot``), from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
     /// The maximum number of bytes that the core reserves for a page before it is read. Usually a page has at most
     /// about 32 KiB, because the store compacts or splits longer pages, and the data about its members takes a few KiB.
@@ -98,7 +98,7 @@ struct PageSlot: BitwiseCopyable {
         lowerBound = UInt32(truncatingIfNeeded: startPosition)
     }
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a page cannot enter this phase from the one it is in")
         phase = next

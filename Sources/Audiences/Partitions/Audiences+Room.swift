@@ -16,11 +16,11 @@ public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
 /// unavailable for hours blocks no other app.
 ///
 /// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes
-/// another. Only ranges that are already under way continue.
+/// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The shortest time between a rewind of a partition and the next one to its passed-over records; also how long
-    /// reading pauses after the ledger was full. After each rewind, all later records of the partition are read again,
-    /// also those that are settled.
+    /// The shortest time from a rewind of a partition to its next rewind because of passed-over records; also how long
+    /// reading pauses after the ledger was full. A rewind is not free: all later records of the partition are read
+    /// again, also those that are settled.
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
@@ -94,7 +94,7 @@ extension Audiences {
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOverRecords
-            .insert(offset, of: key.appIndex, admittedAtMilliseconds: instruction.admittedAtMilliseconds)
+            .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtMilliseconds)
         guard let round = roundsByKey[key] else { return }
         // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. Also, this lane
         // does not read the record again if the other partition is revoked, so the noted offset would stay.
@@ -122,7 +122,7 @@ extension Audiences {
         partition.pointee.unsettledRecordCount -= 1
         guard partition.pointee.phase == .assigned else { return }
         partition.pointee.passedOverRecords
-            .insert(record.offset, of: appIndex, admittedAtMilliseconds: record.instruction.admittedAtMilliseconds)
+            .insert(record.offset, of: appIndex, admittedAtWallMilliseconds: record.instruction.admittedAtMilliseconds)
     }
 
     /// Treats a record as dropped, although a push of its version or broadcast is still under way. So this lane reads
@@ -147,11 +147,12 @@ extension Audiences {
         // If the arrived versions need no more pushes, keep the last owner's checkpoint: when the passed-over record is
         // read again, its version continues where the last owner stopped.
         //
-        // Otherwise forget it. The round now also sends the newest arrived version to parked members that the
-        // passed-over version has passed. If that version is newer and continued from the checkpoint, it would not
-        // reach them again, and they would keep the older state. So it passes through the whole range again. Members
-        // to which the last owner had sent it get it twice. Known issue: a parked member may get the older state after
-        // the newer one. The phone ignores the older state because of its timestamp.
+        // Otherwise forget the checkpoint. The round now sends the newest arrived version to all parked members, also
+        // to those that the passed-over version has passed. If the passed-over version is newer, it must reach these
+        // members again, or they would keep the older state. So later it does not continue from the checkpoint, but
+        // passes through the whole range again. Members to which the last owner had sent it get it twice. Known issue:
+        // a parked member may get the older state after the newer one. The phone ignores the older state because of its
+        // timestamp.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }
@@ -190,8 +191,8 @@ extension Audiences {
         }
     }
 
-    /// Called when the shell has passed on the request to rewind. From now on it gives the core no record that was read
-    /// before the rewind: the next record is the first one at this offset or above it.
+    /// Called when the shell has passed on the request to rewind. From now on, the shell gives the core no record that
+    /// was read before the rewind: the next record is the first one at this offset or above it.
     public mutating func rewindBegan(_ index: UInt32, from offset: Int64, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.passedOverRecords.noteRewind(to: offset)

@@ -4,12 +4,12 @@
 /// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated
 /// with the first record that is passed over.
 struct PassedOverRecords: ~Copyable {
+    /// The first record of one app that was passed over.
     struct LowestRecord {
         var appIndex: UInt16
         var offset: Int64
-        /// When the command of the app's first passed-over record was admitted, for the app's ``RoundGauges``. UNIX
-        /// milliseconds.
-        var admittedAtMilliseconds: Int64
+        /// When the record's command was admitted, for the app's ``RoundGauges``. UNIX milliseconds.
+        var admittedAtWallMilliseconds: Int64
     }
 
     private let windowOffsetCount: Int
@@ -18,7 +18,8 @@ struct PassedOverRecords: ~Copyable {
     /// For each app: its first record that was passed over. An app has no entry if the reading under way will reach
     /// this record (``noteRewind(to:)``).
     ///
-    /// Of the app's later records, the core takes only those for ranges under way. So the others stay in order.
+    /// Of the app's later records, the core takes only those for ranges that already have a round (``RoundSlot``). So
+    /// the others stay in order.
     private(set) var lowestRecords: [LowestRecord] = []
     /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The partition stops
     /// here: no record from this offset on is received before the partition is read again.
@@ -52,8 +53,12 @@ struct PassedOverRecords: ~Copyable {
         lowestRecords.filter { $0.offset < expectedOffset && hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
-    mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtMilliseconds: Int64) {
-        let record = LowestRecord(appIndex: appIndex, offset: offset, admittedAtMilliseconds: admittedAtMilliseconds)
+    mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedAtWallMilliseconds: Int64) {
+        let record = LowestRecord(
+            appIndex: appIndex,
+            offset: offset,
+            admittedAtWallMilliseconds: admittedAtWallMilliseconds
+        )
         if let index = lowestRecords.firstIndex(where: { $0.appIndex == appIndex }) {
             if offset < lowestRecords[index].offset { lowestRecords[index] = record }
         } else {
@@ -85,8 +90,7 @@ struct PassedOverRecords: ~Copyable {
 
     mutating func stopReceiving(at offset: Int64) { receivingStopOffset = min(receivingStopOffset ?? .max, offset) }
 
-    /// Notes that the partition is being read again from this offset. Records that still have no room will be
-    /// passed over once more.
+    /// Notes that the partition is being read again from this offset.
     mutating func noteRewind(to offset: Int64) {
         lowestRecords.removeAll { $0.offset >= offset }
         if let receivingStopOffset, receivingStopOffset >= offset { self.receivingStopOffset = nil }

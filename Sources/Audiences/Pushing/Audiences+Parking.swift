@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Parked members: members that get a push later, outside their turn.
+/// Parked members: members that get a push later, outside their turn in a round (``RoundSlot``).
 ///
 /// A member is parked for one of three reasons:
 /// - Its pool is unavailable when its turn comes.
@@ -159,10 +159,13 @@ extension Audiences {
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Finishes the parked members that need no push any more. A member that the newest version will reach in the
-    /// member's next turn is `superseded` if that version has expired, or if the member does not need its alert (any
-    /// more). Every other member is `expired` if the newest version has expired. Leaves out the members on which the
-    /// core works now (``ParkedMember/isUnderWay``).
+    /// Finishes the parked members that need no push any more:
+    /// - Members that the newest version will reach in their next turn are `superseded`. The exception: members that
+    ///   must get the alert of this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``) stay parked until
+    ///   the version has expired.
+    /// - The other members are `expired` if the newest version has expired.
+    ///
+    /// Leaves out the members on which the core works now (``ParkedMember/isUnderWay``).
     mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }

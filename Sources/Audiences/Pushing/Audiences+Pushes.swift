@@ -5,7 +5,7 @@ import Numbers
 /// The push that the shell got last. If no stream is free for it, the shell gives it back.
 struct OfferedPush: BitwiseCopyable {
     var tag: UInt64 = 0
-    /// The round's `sendPosition` before this push. It is restored if the shell gives the push back.
+    /// The round's ``RoundProgress/sendPosition`` before this push. It is restored if the shell gives the push back.
     var previousSendPosition: UInt64 = 0
 }
 
@@ -32,7 +32,7 @@ extension Audiences {
 
     /// Returns how many pushes to members and channels a pool has in flight. Pushes of single commands are not counted.
     public func inFlightPushCount(of pool: PoolIdentifier) -> Int {
-        appQueues[Int(pool.appIndex)].inFlightPushCounts[Int(pool.environment.rawValue)]
+        appQueues[Int(pool.appIndex)].inFlightPushCountsByEnvironment[Int(pool.environment.rawValue)]
     }
 
     /// Returns the next push of a pool, which the caller must send now or give back with ``pushNotSent(_:)``. Nil if
@@ -50,16 +50,16 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
-        appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
-        guard appQueues[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
+        appQueues[appIndex].lastAskedForPushAtMillisecondsByEnvironment[environment] = now.monotonicMilliseconds
+        guard appQueues[appIndex].inFlightPushCountsByEnvironment[environment] < pushesInFlightMax else { return nil }
         if appQueues[appIndex].firstReadyChannelsByEnvironment[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            appQueues[appIndex].inFlightPushCounts[environment] += 1
+            appQueues[appIndex].inFlightPushCountsByEnvironment[environment] += 1
             return push
         }
         if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            appQueues[appIndex].inFlightPushCounts[environment] += 1
+            appQueues[appIndex].inFlightPushCountsByEnvironment[environment] += 1
             return push
         }
         var blockedRoundCount = 0
@@ -67,7 +67,7 @@ extension Audiences {
             let round = appQueues[appIndex].firstRoundInSendQueue
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                appQueues[appIndex].inFlightPushCounts[environment] += 1
+                appQueues[appIndex].inFlightPushCountsByEnvironment[environment] += 1
                 rounds[round].members.inFlightCount += 1
                 rounds[round].queuePlaces.mustQueueAtFront = false
                 countPushAndEndTurnIfDue(appIndex)
@@ -127,14 +127,16 @@ extension Audiences {
         return offer
     }
 
-    /// The core keeps room to park this many more members: when it parks again what the last owner had parked, it parks
-    /// all members at one position together. Rarely, several members have one position, because the hashes of their ids
-    /// are equal.
+    /// The core keeps room to park this many more members, because it restores all parked members at one position
+    /// together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have one position: the hashes of their
+    /// ids are equal.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
-        let inFlightPushCount = appQueues.reduce(0) { $0 + $1.inFlightPushCounts[0] + $1.inFlightPushCounts[1] }
+        let inFlightPushCount = appQueues.reduce(0) {
+            $0 + $1.inFlightPushCountsByEnvironment[0] + $1.inFlightPushCountsByEnvironment[1]
+        }
         return parkedMembers.count + inFlightPushCount + Self.membersPerPositionMax < parkedMembers.limit
     }
 
@@ -201,7 +203,7 @@ extension Audiences {
 
     /// Whether an app's pool has asked for no push for more than a second, or has never asked for one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        appQueues[appIndex].lastAskedForPushAtMilliseconds[Int(environment.rawValue)] < milliseconds
+        appQueues[appIndex].lastAskedForPushAtMillisecondsByEnvironment[Int(environment.rawValue)] < milliseconds
             - Self.poolUnavailableAfterMilliseconds
     }
 
@@ -310,7 +312,7 @@ extension Audiences {
     }
 
     mutating func decrementInFlightPushCounts(_ round: RoundIndex, _ environment: APNsEnvironment) {
-        appQueues[Int(rounds[round].appIndex)].inFlightPushCounts[Int(environment.rawValue)] -= 1
+        appQueues[Int(rounds[round].appIndex)].inFlightPushCountsByEnvironment[Int(environment.rawValue)] -= 1
         rounds[round].members.inFlightCount -= 1
     }
 }

@@ -11,10 +11,8 @@ extension Audiences {
     /// permit it. Every other retry comes after a pause. (R21)
     private static var immediateRetriesMax: UInt8 { 2 }
 
-    /// Called when APNs has responded to a push, or when no response will come.
-    ///
-    /// A member fails only for a reason of its own push. Faults of the service, the key, the connection or
-    /// the load only delay its push.
+    /// Called when APNs has responded to a push, or when no response will come. A member fails only for a reason of its
+    /// own push. (R18)
     public mutating func pushResponseReceived(tag rawTag: UInt64, _ result: PushResult, now: Moment) {
         let tag = PushTag(rawValue: rawTag)
         guard !tag.isJoiner else { return joinerResponseReceived(tag.joiner, result, now: now) }
@@ -171,7 +169,7 @@ extension Audiences {
 
     /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be
     /// read.
-    func registeredAtMilliseconds(_ tag: PushTag) -> Int64 {
+    func registeredAtWallMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds
             : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds ?? 0
@@ -181,7 +179,7 @@ extension Audiences {
     /// registered then or later. APNs may not know this registration yet, so the core sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let isRegisteredLater =
-            result.invalidAtMilliseconds >= 0 && registeredAtMilliseconds(tag) >= result.invalidAtMilliseconds
+            result.invalidAtMilliseconds >= 0 && registeredAtWallMilliseconds(tag) >= result.invalidAtMilliseconds
         if isRegisteredLater { return retryMember(tag, push, result, now: now) }
         recordRefusal(tag, push, .unregistered, result, now: now)
     }

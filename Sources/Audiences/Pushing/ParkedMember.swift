@@ -5,7 +5,8 @@ import Numbers
 /// Names a parked member by the index of its slot in `Audiences.parkedMembers`.
 typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
-/// A member that gets its push later, outside its turn. `Audiences+Parking` lists the reasons.
+/// A member that gets its push later, outside its turn in the round (``RoundSlot``). `Audiences+Parking` lists the
+/// reasons.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The queues and counts of one app: queues of its rounds, its joining members and its channels; counts, for example,
-/// of its pages and its pushes in flight.
+/// The queues and counts of one app: queues of its rounds (``RoundSlot``), its joining members and its channels;
+/// counts, for example, of its pages and its pushes in flight.
 struct AppQueues: BitwiseCopyable {
     // The send queue: the rounds that may have something to send.
     var firstRoundInSendQueue = RoundIndex.null
@@ -22,8 +22,8 @@ struct AppQueues: BitwiseCopyable {
     /// By environment: the number of this core's pushes in flight, and when the shell last asked for a push (monotonic
     /// milliseconds). A pool for which the shell has not asked lately is unavailable
     /// (``Audiences/isPoolUnavailable(_:of:now:)``).
-    var inFlightPushCounts: InlineArray<2, Int> = .init(repeating: 0)
-    var lastAskedForPushAtMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
+    var inFlightPushCountsByEnvironment: InlineArray<2, Int> = .init(repeating: 0)
+    var lastAskedForPushAtMillisecondsByEnvironment: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
     var firstJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
     var lastJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// When a round records a checkpoint, and what the checkpoint contains. (R29)
+/// When a round (``RoundSlot``) records a checkpoint, and what the checkpoint contains. (R29)
 extension Audiences {
     /// Queues a checkpoint if the round has changed since the last one, and if the next one is due. Then sets the
     /// round's timer.
@@ -77,7 +77,7 @@ extension Audiences {
             )
             let isClosed = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
             // The window of a closed version must not reach above the completed position: from the next owner, the
-            // members there get a newer version, and must count only for that.
+            // members above this position get a newer version, and they must count only for the newer version.
             if isClosed {
                 entry.positionCount =
                     max(entry.startPosition, min(versionSlot.endPosition, slot.progress.completedPosition))

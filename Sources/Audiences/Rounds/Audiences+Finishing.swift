@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
+/// The end of a range version (``RangeVersionSlot``): its counts are recorded, Kafka gets its result, and its record
+/// settles.
 extension Audiences {
     /// Counts the member at a position in each version under way whose window includes the position: in `sentVersion`
     /// as this outcome, in the other versions as `superseded`.
@@ -160,7 +161,7 @@ extension Audiences {
         if rounds[round].versions.last == rangeVersion { rounds[round].versions.last = predecessor ?? .null }
     }
 
-    /// Settles a record without a result: an earlier record has settled the same version of this range, or a newer one.
+    /// Settles a record without a result: the round has already settled this version or a newer one.
     mutating func settleWithoutResult(_ rangeVersion: RangeVersionIndex) { settle(rangeVersion) }
 
     /// Settles the record of `duplicate` without a result: the round has the same version from an earlier record

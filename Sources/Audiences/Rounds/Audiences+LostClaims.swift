@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Rounds that another worker has claimed, and rounds that the store has lost.
+/// Rounds (``RoundSlot``) that another worker has claimed, and rounds that the store has lost.
 ///
 /// For a while two workers may believe that they own the same partition, and the former owner's claim may reach the
 /// store last. The present owner must get its rounds back. So a worker that has lost a round claims it again after a
@@ -92,8 +92,7 @@ extension Audiences {
     }
 
     /// The maximum number of times that a round waits for its members before it begins; ``mayHaveLostMembers(_:_:)``
-    /// says why. Each wait ends with the first poll of the store's marks (about one a second) that shows that audiences
-    /// need not wait, or after ``membersWaitMillisecondsMax``.
+    /// says why.
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
@@ -133,8 +132,8 @@ extension Audiences {
     }
 
     /// Called for an abandoned round whose pushes may still be in flight. Some of its records may be of other
-    /// partitions, which this lane keeps. These count as dropped at once, before APNs has responded. So this lane reads
-    /// them again before it takes newer records of their partitions. Members with a push in flight get the state twice.
+    /// partitions, which this lane keeps. These records count as dropped at once
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``). Members with a push in flight get the state twice.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
@@ -151,8 +150,8 @@ extension Audiences {
         }
     }
 
-    /// Whether a version of the round waits until its counts and its result are acknowledged. It will settle even if
-    /// another worker has claimed the round since, because both stay valid.
+    /// Whether a version of the round waits until its counts and its result are acknowledged. The version will settle
+    /// even if another worker has claimed the round since, because the counts and the result stay valid.
     func hasFinishingVersion(_ round: RoundIndex) -> Bool {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

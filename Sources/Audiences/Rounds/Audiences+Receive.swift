@@ -1,7 +1,7 @@
 public import Delivery
 public import LiveActivity
 
-/// Records of the fan-out topic.
+/// Records of the fan-out topic. Each brings a version to a range (``RangeVersionSlot``), or a broadcast to a channel.
 extension Audiences {
     /// Takes a record of the fan-out topic. If there is no room, the record is passed over, and
     /// ``rewindRequest(_:now:)`` later asks the shell to read it again.
@@ -132,7 +132,7 @@ extension Audiences {
             partition: incoming.record.partition,
             assignmentEpoch: assignmentEpoch,
             offset: incoming.record.offset,
-            receivedAtMilliseconds: now.wallMilliseconds,
+            receivedAtWallMilliseconds: now.wallMilliseconds,
             instruction: instruction,
             version: command.version,
             event: command.event,
@@ -141,7 +141,7 @@ extension Audiences {
             staleDateSeconds: command.staleDateSeconds,
             alertVersion: instruction.alertVersion ?? command.version,
             alertSeconds: policies[policyIndex].alertSeconds,
-            identifier: unescaped(command.identifier, from: value),
+            commandIdentifier: unescaped(command.identifier, from: value),
             trace: HeapBytes(copying: incoming.record.trace),
             droppedFields: HeapBytes(copying: incoming.droppedFields),
             body: body,
@@ -158,7 +158,7 @@ extension Audiences {
         let audience = unescaped(command.audience, from: value)
         let round = roundsByKey[key] ?? addRound(key, audience, record.partition, record.assignmentEpoch)
         // An existing round has its own copy of the id, so this copy is not needed.
-        if rounds[round].identifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
+        if rounds[round].audienceIdentifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
         let slot = RangeVersionSlot(
             round: round,
             record: record,
@@ -199,7 +199,7 @@ extension Audiences {
         let round = rounds.allocate(
             RoundSlot(
                 key: key,
-                identifier: audience,
+                audienceIdentifier: audience,
                 partition: partition,
                 assignmentEpoch: assignmentEpoch,
                 claim: RoundClaim(number: randomness.next()),

@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The phases of a round, from its claim to its end.
+/// The phases of a round (``RoundSlot/Phase``), from its claim to its end.
 extension Audiences {
     /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
     mutating func handleClaimReply(_ round: RoundIndex, _ reply: Reply?, now: Moment) {
@@ -68,9 +68,9 @@ extension Audiences {
 
     /// Notes the newest version that the store has admitted.
     ///
-    /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Otherwise a
-    /// member might get an older version after that one: if the number of ranges has changed, another round may already
-    /// send that version to this round's members.
+    /// While the round waits for the record of this version (``awaitsNewerVersion(_:)``), it sends nothing. Otherwise a
+    /// member might get an older version after this version: if the number of ranges has changed, another round may
+    /// already send this version to this round's members.
     mutating func noteNewestAdmitted(_ version: Version?, of round: RoundIndex, now: Moment) {
         guard let version, version > rounds[round].versions.newestAdmitted else { return }
         rounds[round].versions.newestAdmitted = version
@@ -163,8 +163,7 @@ extension Audiences {
         return true
     }
 
-    /// Continues a round that has waited for versions of the last owner. First the last owner's parked
-    /// members are read again.
+    /// Continues a round that has waited for versions of the last owner.
     mutating func resumeRound(_ round: RoundIndex, now: Moment) {
         rounds[round].enterRunningOrRestoring()
         advance(round, now: now)

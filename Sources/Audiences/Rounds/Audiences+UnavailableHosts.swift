@@ -1,8 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not respond. Such a
-/// round must not fill the memory: its records end when they expire, or when newer versions replace them.
+/// Rounds (``RoundSlot``) whose app has no available pool, perhaps for hours, for example because APNs' host does not
+/// respond. Such a round must not fill the memory: its records end when they expire, or when newer versions replace
+/// them.
 extension Audiences {
     /// When a newer version comes to a round that has sent nothing for this long, and its pools are unavailable, its
     /// older versions are closed.

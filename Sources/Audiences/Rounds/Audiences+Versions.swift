@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The versions of a round: the position at which each version begins, and the alert that it carries.
+/// The versions of a round (``RangeVersionSlot``): the position at which each version begins, and the alert that it
+/// carries. ``RoundProgress`` explains positions, laps and windows.
 extension Audiences {
     /// The maximum number of versions of a round that still have members to reach. If there are more, the oldest one is
     /// closed, because a checkpoint has an entry for each version and must not exceed
@@ -84,7 +85,7 @@ extension Audiences {
         return (lastBegun, rangeVersion)
     }
 
-    /// Adds a range version to the end of the round's list. ``unlink(_:of:)`` removes one.
+    /// Adds a range version to the end of the round's list.
     mutating func link(_ rangeVersion: RangeVersionIndex, to round: RoundIndex) {
         let last = rounds[round].versions.last
         if last == .null {
@@ -114,9 +115,7 @@ extension Audiences {
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
         if rounds[round].phase == .ending { rounds[round].enter(.running) }
-        // Discard the members that were read ahead, and read them again. Otherwise a member could miss this version, if
-        // it joined after its page was read and before this version was admitted: the page lacks the member, and
-        // joining did not show it this version.
+        // The pages that were read ahead may lack members that joined before this version was admitted.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)
         closeOlderVersions(of: round, beginningAt: start)

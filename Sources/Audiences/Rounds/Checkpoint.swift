@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// How far a round has come, as text of at most ``AudienceLimits/checkpointBytesMax``. (R29)
+/// How far a round has come (``RoundProgress``), as text of at most ``AudienceLimits/checkpointBytesMax``. (R29)
 ///
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
 /// list begins with its count:

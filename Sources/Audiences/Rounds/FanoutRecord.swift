@@ -14,14 +14,14 @@ struct IncomingFanoutRecord {
     let appIndex: UInt16
 }
 
-/// A record of the fan-out topic. It brings one version of an audience to the members of a range or to a channel. Or it
-/// brings a command to a channel that the command itself names.
+/// A record of the fan-out topic. It brings a command to the members of one range of an audience (``SegmentRange``), to
+/// a channel of the audience, or to a channel that the command itself names.
 struct FanoutRecord: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
     var offset: Int64
-    /// UNIX milliseconds.
-    var receivedAtMilliseconds: Int64
+    /// When this lane received the record, UNIX milliseconds.
+    var receivedAtWallMilliseconds: Int64
     var instruction: FanoutInstruction
     var version: Version
     var event: Event
@@ -36,7 +36,7 @@ struct FanoutRecord: BitwiseCopyable {
     /// The greatest age at which the alert may ring: `expiration.alertSeconds` of this record's policy. If the version
     /// or broadcast carries an alert in this lane: the `alertSeconds` of the record that brought the alert.
     var alertSeconds: Int64
-    var identifier: HeapBytes
+    var commandIdentifier: HeapBytes
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
@@ -46,7 +46,7 @@ struct FanoutRecord: BitwiseCopyable {
     var bodyLayout: Body.Layout
 
     var hasAlert: Bool { !bodyLayout.alert.isAbsent }
-    var occupiedBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
+    var occupiedBytes: Int { body.count + commandIdentifier.count + trace.count + droppedFields.count }
 
     func isAlertTooOld(now: Moment) -> Bool {
         AgeRules.isAlertTooOld(
@@ -64,7 +64,7 @@ struct FanoutRecord: BitwiseCopyable {
     }
 
     func freeBytes() {
-        identifier.free()
+        commandIdentifier.free()
         trace.free()
         droppedFields.free()
         body.free()
@@ -91,7 +91,7 @@ extension Audiences {
     /// Returns when a record expires, UNIX seconds. The core sends nothing of the record after this time.
     ///
     /// A push that is sent right after the admission has this expiration. A later push may have a later one, but does
-    /// not extend this time. A single command that waits for APNs expires in the same way.
+    /// not extend this time.
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
         sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtMilliseconds / 1_000))
     }
@@ -106,7 +106,7 @@ struct AudienceTotals: BitwiseCopyable {
 }
 
 extension AudienceTotals {
-    /// Reads the totals in a reply; nil if other ranges or broadcasts are not finished.
+    /// Reads the totals in a reply; nil if other ranges or broadcasts of the command are not finished yet.
     init?(_ reply: Audiences.Reply) {
         guard let memberCounts = reply.totals else { return nil }
         self.init(memberCounts: memberCounts, times: reply.responseTimes, broadcastCounts: reply.broadcastCounts)

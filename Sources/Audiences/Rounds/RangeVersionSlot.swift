@@ -4,14 +4,14 @@ import LiveActivity
 /// Names a range version by the index of its slot in `Audiences.rangeVersions`.
 typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 
-/// A range version: one version of an audience in one range, with its fan-out record. (R28)
+/// A range version, in short a version: what one command to an audience brings to one range (``SegmentRange``), with
+/// the fan-out record. (R28)
 struct RangeVersionSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a version's phase. It traps on a change that is not listed here. In the comments,
-    /// *Next* names the phases that may follow. `received` follows again when the round is claimed again. When the
-    /// version settles, is dropped with its round, or gives its record to an earlier one of the same version, the slot
-    /// is freed.
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows again when the
+    /// round is claimed again. The slot is freed when the version settles or is dropped with its round, or when another
+    /// slot of the same version gets its partition and offset (``FanoutRecord/takePartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
-        /// The version waits until the core has claimed its round. It begins in this phase. Next: `underWay`;
+        /// The version waits until the core has claimed its round. Each version begins in this phase. Next: `underWay`;
         /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer
         /// than the newest settled one, settles at once.
         case received
@@ -62,13 +62,13 @@ struct RangeVersionSlot: BitwiseCopyable {
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. Without a
-    /// newer version, the alert's own version would have passed these positions.
+    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. If no
+    /// newer version had come, the alert's own version would have passed these positions.
     var carriedAlertFirstPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
-    /// The version's window: the positions of the members that it must reach, from `startPosition` to below
-    /// `endPosition`.
+    /// The version's window: the positions of the members that the version must reach, from `startPosition` to below
+    /// `endPosition` (``RoundProgress``).
     var startPosition: UInt64 = 0
     var endPosition: UInt64 = 0
     var counts = OutcomeCounts()
@@ -78,11 +78,10 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// not written before a checkpoint with this revision is recorded. (R29)
     var completionRevision: UInt64 = 0
     /// In the phase `finishing`: how many calls to Redis and records for Kafka are not acknowledged yet. These are the
-    /// version's counts, its result, and perhaps the result of the whole command. When all are acknowledged, the
-    /// version is `finished`; a late version settles at once. (R9)
+    /// version's counts, its result, and perhaps the result of the whole command. (R9)
     var unacknowledgedCount: UInt8 = 0
 
-    /// Whether a newer version replaced this one before it had reached all members.
+    /// Whether a newer version replaced this version before this version had reached all members.
     var isSuperseded = false
 
     var isCarryingAlert: Bool { carriedAlertEndPosition > 0 }
@@ -92,7 +91,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a version cannot enter this phase from the one it is in")
         phase = next

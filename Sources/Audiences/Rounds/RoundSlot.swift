@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// What identifies a round: its app, the digest of its audience, its range, and whether it sends starts.
+/// What identifies a round (``RoundSlot``): its app, its audience's digest, its range, and whether it sends starts.
 struct RoundKey: Hashable, BitwiseCopyable {
     var appIndex: UInt16
     var digest: AudienceDigest
@@ -14,9 +14,10 @@ struct RoundKey: Hashable, BitwiseCopyable {
 /// Names a round by the index of its slot in `Audiences.rounds`.
 typealias RoundIndex = SlabIndex<RoundSlot>
 
-/// The round of one range of an audience. (R28)
+/// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
+/// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// Only ``enter(_:)`` changes a round's phase. It traps on a change that is not listed here.
+    /// ``enter(_:)`` traps on a change that is not listed here.
     ///
     ///     claiming ─► running ─► ending
     ///     claiming ─► awaitingVersions ─► running          the last owner had versions under way
@@ -28,7 +29,8 @@ struct RoundSlot: BitwiseCopyable {
     ///     every phase except abandoned ─► abandoned
     ///
     /// In the comments, *Next* names the phases that may follow, except `abandoned`, which may follow each of them.
-    /// Where *Next* lists `draining`, it follows when the round's partition is being revoked.
+    /// Where *Next* lists `draining`, it follows when the round's partition is being revoked. The *last owner* is the
+    /// worker that had this partition before.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
         /// `awaitingVersions` if the checkpoint has versions; `awaitingClaim` if the store may lack members;
@@ -38,7 +40,7 @@ struct RoundSlot: BitwiseCopyable {
         /// records for a limited time. Next: `restoring` if the last owner had parked members, otherwise `running`;
         /// `draining`.
         case awaitingVersions
-        /// The last owner had parked members. The core reads them from the store again, and parks them. Next:
+        /// The last owner had parked members. The core reads these members from the store again, and parks them. Next:
         /// `running`; `awaitingClaim`; `draining`.
         case restoring
         /// The round sends its versions to the members. Next: `restoring` if the record of a version of the last owner
@@ -83,8 +85,7 @@ struct RoundSlot: BitwiseCopyable {
     }
 
     let key: RoundKey
-    /// The audience's id.
-    var identifier: HeapBytes
+    var audienceIdentifier: HeapBytes
     /// The index of the partition of the fan-out topic that the round belongs to, in the core's table of partitions.
     var partition: UInt32
     /// The epoch of this assignment of the partition.
@@ -118,11 +119,11 @@ struct RoundSlot: BitwiseCopyable {
     }
 
     func freeBytes() {
-        identifier.free()
+        audienceIdentifier.free()
         checkpoints.freeBytes()
     }
 
-    /// Changes the phase to `next`. Traps if the present phase does not lead there.
+    /// Changes the phase. Traps if the present phase does not lead to `next`.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")
         phase = next

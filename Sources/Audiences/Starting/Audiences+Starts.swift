@@ -7,9 +7,9 @@ import LiveActivity
 /// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
 /// are the same.
 extension Audiences {
-    /// How soon a round tries again to produce starts, if `unacknowledgedStartsMax` starts wait for Kafka's
-    /// acknowledgement. It needs a timer, because these may be starts of other rounds, whose acknowledgements do not
-    /// wake it.
+    /// How soon a round (``RoundSlot``) tries again to produce starts, if `unacknowledgedStartsMax` starts wait for
+    /// Kafka's acknowledgement. The round needs a timer, because these may be starts of other rounds, whose
+    /// acknowledgements do not wake this round.
     private static var startsRetryPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.
@@ -94,7 +94,7 @@ extension Audiences {
             )
             command.device = device
             command.payloadMembers = slot.record.bodyLayout.payloadMembers.bytes(in: slot.record.body.bytes)
-            if !slot.record.identifier.isNone { command.identifier = slot.record.identifier.bytes }
+            if !slot.record.commandIdentifier.isNone { command.identifier = slot.record.commandIdentifier.bytes }
             command.sequence = slot.record.version.sequence
             command.priority = slot.priority
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }

@@ -8,7 +8,7 @@ enum AudienceTicket: Equatable, BitwiseCopyable {
     case readSamplePage(CommandIndex, sampleIndex: UInt8)
     case admit(CommandIndex)
     case settle(CommandIndex)
-    // Calls for a round.
+    // Calls for a round (`RoundSlot`).
     case claim(RoundIndex)
     case checkpoint(RoundIndex)
     /// Adds the counts of one range to the counts of the whole command, after a version is finished in this range.

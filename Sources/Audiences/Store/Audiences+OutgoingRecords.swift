@@ -63,16 +63,16 @@ extension Audiences {
             partition: command.partition,
             offset: command.offset,
             recordTimestampMilliseconds: command.recordTimestampMilliseconds,
-            receivedAtMilliseconds: command.receivedAtMilliseconds,
-            admittedAtMilliseconds: command.admittedAtMilliseconds ?? -1,
+            receivedAtMilliseconds: command.receivedAtWallMilliseconds,
+            admittedAtMilliseconds: command.admittedAtWallMilliseconds ?? -1,
             alertVersion: command.alertVersion,
             isAlertExpired: command.isAlertExpired,
             channelsForStarts: command.event == .start ? command.channels : AudienceChannels(),
             channelAbsence: command.channelAbsence
         )
-        // The key names the audience and its range, or the audience and the channel's environment. So all
-        // versions of a range are in one partition, in order.
-        FanoutKey(audiences[command.audience].digest, range: outgoingRecord.rangeOrChannelNumber, environment)
+        // The key names the audience and its range (`SegmentRange`), or the audience and the channel's environment. So
+        // all versions of a range are in one partition, in order.
+        FanoutKey(audiences[command.audience].digest, rangeIndex: outgoingRecord.rangeOrChannelNumber, environment)
             .write(to: &keyWriter)
         return ComposedRecord(
             key: keyWriter.bytes,
@@ -109,7 +109,7 @@ extension Audiences {
 
     private func subject(ofRound round: RoundIndex) -> ResultSubject {
         let slot = rounds[round]
-        return ResultSubject(appIndex: slot.appIndex, identifier: slot.identifier.bytes, isChannel: false)
+        return ResultSubject(appIndex: slot.appIndex, identifier: slot.audienceIdentifier.bytes, isChannel: false)
     }
 
     /// Writes the result of a command over all its ranges and broadcasts.
@@ -148,7 +148,7 @@ extension Audiences {
     ) -> ComposedRecord {
         configuration.commandsTopic.withUnsafeBytes { topic in
             let command = AudienceCommandReference(
-                identifier: record.identifier.isNone ? nil : record.identifier.bytes,
+                identifier: record.commandIdentifier.isNone ? nil : record.commandIdentifier.bytes,
                 app: bundleIdentifiers[subject.appIndex],
                 audience: subject.isChannel ? nil : subject.identifier,
                 sourceTopic: topic,
@@ -175,7 +175,7 @@ extension Audiences {
                     token: token,
                     environment: refusedMember.environment,
                     reason: reason,
-                    invalidAtMilliseconds: refusedMember.invalidAtMilliseconds
+                    invalidAtMilliseconds: refusedMember.invalidAtWallMilliseconds
                 )
                 .write(to: &valueWriter)
             } else {
@@ -200,9 +200,10 @@ extension Audiences {
                 sourcePartition: versionSlot.record.instruction.partition,
                 sourceOffset: versionSlot.record.instruction.offset
             )
-            result.commandIdentifier = versionSlot.record.identifier.isNone ? nil : versionSlot.record.identifier.bytes
+            let commandIdentifier = versionSlot.record.commandIdentifier
+            result.commandIdentifier = commandIdentifier.isNone ? nil : commandIdentifier.bytes
             result.app = bundleIdentifiers[refusedMember.appIndex]
-            result.audience = rounds[refusedMember.round].identifier.bytes
+            result.audience = rounds[refusedMember.round].audienceIdentifier.bytes
             if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = refusedMember.httpStatus
             result.attemptCount = Int(refusedMember.attemptCount)
@@ -210,8 +211,8 @@ extension Audiences {
             result.sentTimestamp = versionSlot.record.instruction.grant.timestamp
             result.recordTimestampMilliseconds = versionSlot.record.instruction.recordTimestampMilliseconds
             result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtMilliseconds
-            result.sentAtMilliseconds = refusedMember.sentAtMilliseconds
-            result.responseAtMilliseconds = refusedMember.responseAtMilliseconds
+            result.sentAtMilliseconds = refusedMember.sentAtWallMilliseconds
+            result.responseAtMilliseconds = refusedMember.responseAtWallMilliseconds
             result.write(to: &valueWriter)
         }
     }
@@ -229,13 +230,13 @@ struct ResultSubject {
 /// range's index or a letter for the channel's environment.
 struct FanoutKey {
     private let digest: AudienceDigest
-    private let range: UInt16
+    private let rangeIndex: UInt16
     /// The channel's environment, for a broadcast.
     private let environment: APNsEnvironment?
 
-    init(_ digest: AudienceDigest, range: UInt16, _ environment: APNsEnvironment?) {
+    init(_ digest: AudienceDigest, rangeIndex: UInt16, _ environment: APNsEnvironment?) {
         self.digest = digest
-        self.range = range
+        self.rangeIndex = rangeIndex
         self.environment = environment
     }
 
@@ -247,7 +248,7 @@ struct FanoutKey {
                 writer.raw(UnsafeRawBufferPointer(digits))
             }
         }
-        guard let environment else { return writer.integer(UInt64(range)) }
+        guard let environment else { return writer.integer(UInt64(rangeIndex)) }
         let letter: StaticString = environment == .production ? "p" : "s"
         writer.raw(UnsafeRawBufferPointer(start: letter.utf8Start, count: letter.utf8CodeUnitCount))
     }

@@ -135,7 +135,7 @@ extension Audiences {
                     kind: slot.kind,
                     environment: slot.environment,
                     allowsFrequentUpdates: false,
-                    changedAtMilliseconds: slot.registeredAtMilliseconds,
+                    changedAtMilliseconds: slot.registeredAtWallMilliseconds,
                     identifier: identifier,
                     token: UnsafeRawBufferPointer(start: nil, count: 0)
                 )
@@ -162,8 +162,8 @@ extension Audiences {
         storeQueue.append(ticket)
     }
 
-    /// Removes the next call, because it exceeds the store's limits and would exceed them at each attempt. The core
-    /// continues without a reply, as after a permanent refusal (`storeFailed` with `refused`).
+    /// Removes the next call, because it exceeds the store's limits. The core continues without a reply, as after a
+    /// permanent refusal (`storeFailed` with `refused`).
     public mutating func storeCallRefused(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleCallReply(ticket, nil, now: now)
@@ -191,8 +191,6 @@ extension Audiences {
         return ticket
     }
 
-    /// Passes a reply to the handler of the ticket's purpose.
-    ///
     /// - Parameter reply: nil if the call was refused permanently.
     private mutating func handleCallReply(_ ticket: AudienceTicket, _ reply: Reply?, now: Moment) {
         switch ticket {

@@ -5,7 +5,7 @@ extension Audiences {
     /// the slot: a timer is obsolete if its slot has another time.
     ///
     /// The queue's limit is twice the number of slots. So in a full queue, at least half of the timers are obsolete or
-    /// repeated. Their removal makes room for many new timers, so it costs each of these a constant time on average.
+    /// repeated. Their removal makes room for many new timers, so removals are rare.
     mutating func startTimer(_ owner: TimerQueue.Owner, dueMilliseconds: Int64) {
         if timers.isFull { removeObsoleteTimers() }
         timers.append(TimerQueue.Timer(dueMilliseconds: dueMilliseconds, owner: owner))

@@ -20,11 +20,12 @@ struct TimerQueue: ~Copyable {
     }
 
     private var timers: [Timer] = []
-    let limit: Int
+    /// The maximum number of timers, including obsolete ones. A further timer is a trap.
+    let timersMax: Int
 
-    init(limit: Int) { self.limit = limit }
+    init(timersMax: Int) { self.timersMax = timersMax }
 
-    var isFull: Bool { timers.count == limit }
+    var isFull: Bool { timers.count == timersMax }
 
     var earliestDueMilliseconds: Int64? { timers.first?.dueMilliseconds }
 

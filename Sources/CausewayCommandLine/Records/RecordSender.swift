@@ -8,8 +8,8 @@ package struct RecordOrigin {
     package static let headerName: StaticString = "replayed"
 
     package var positionText: [UInt8]
-    /// The time of the original record, UNIX milliseconds. The copy keeps this time, because a worker takes it as the
-    /// time at which the command's token was registered. 0: the copy gets the present time.
+    /// The time of the original record, UNIX milliseconds. The copy keeps this time, because for a worker, this is when
+    /// the command's token was registered. 0: the copy gets the present time.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {

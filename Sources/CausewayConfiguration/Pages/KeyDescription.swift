@@ -18,7 +18,7 @@ struct KeyDescription: Sendable {
     let meaning: String
     let defaultValue: Default
     /// The source of the default, such as Apple's documentation.
-    let source: String?
+    let sourceOfDefault: String?
     /// The allowed values in words; nil if `valueKind` or `meaning` says them.
     let limits: String?
     /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
@@ -36,7 +36,7 @@ struct KeyDescription: Sendable {
         name = section + key.name
         valueKind = key.valueKind
         meaning = key.meaning
-        source = key.source
+        sourceOfDefault = key.sourceOfDefault
         limits = key.limits
         exampleLines = key.exampleLines
         isReloadable = key.isReloadable
@@ -53,7 +53,7 @@ struct KeyDescription: Sendable {
     }
 
     /// The meaning and the source on one line.
-    var explanation: String { [meaning.onOneLine, source].compactMap(\.self).joined(separator: " ") }
+    var explanation: String { [meaning.onOneLine, sourceOfDefault].compactMap(\.self).joined(separator: " ") }
 
     var isRequired: Bool {
         if case .required = defaultValue { true } else { false }

@@ -35,7 +35,7 @@ enum YAMLPage {
             }
         return comment(key.meaning, indentation: indentation)
             + key.exampleLines.map { "\(indentation)#   \($0)" }
-            + (key.source.map { comment($0, indentation: indentation) } ?? [])
+            + (key.sourceOfDefault.map { comment($0, indentation: indentation) } ?? [])
             + comment(constraintText(of: key), indentation: indentation)
             + ["\(indentation)\(name):" + (value.isEmpty ? "" : " \(value)")]
     }

@@ -67,7 +67,7 @@ extension ConfigurationRule {
 
     static let sentinelURL = ConfigurationRule(pattern: "^rediss?://.") { text in
         do {
-            let url = try RedisURL(text, defaultPort: RedisURL.sentinelPortDefault)
+            let url = try RedisURL(text, defaultPort: RedisURL.defaultSentinelPort)
             if case .unix = url.location { return "Sentinels need a host and a port" }
             return url.database == 0 ? nil : "Sentinels have no databases"
         } catch {

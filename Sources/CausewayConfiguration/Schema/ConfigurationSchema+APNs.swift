@@ -4,91 +4,92 @@ extension ConfigurationSchema {
             "apns.production.host",
             \.apns.production.host,
             .host,
-            "Apple's host for apps from the App Store and TestFlight; use another one for tests."
+            meaning: "Apple's host for apps from the App Store and TestFlight; use another one for tests."
         ),
         .integer(
             "apns.production.port",
             \.apns.production.port,
             1...65_535,
-            "The host's port: 443, or 2197 if a firewall requires it."
+            meaning: "The host's port: 443, or 2197 if a firewall requires it."
         ),
         .text(
             "apns.production.managementHost",
             \.apns.production.managementHost,
             .host,
-            "Apple's host for the management of broadcast channels."
+            meaning: "Apple's host for the management of broadcast channels."
         ),
         .integer(
             "apns.production.managementPort",
             \.apns.production.managementPort,
             1...65_535,
-            "The management host's port; firewalls must allow connections to it."
+            meaning: "The management host's port; firewalls must allow connections to it."
         ),
-        .text("apns.sandbox.host", \.apns.sandbox.host, .host, "Apple's host for development builds."),
+        .text("apns.sandbox.host", \.apns.sandbox.host, .host, meaning: "Apple's host for development builds."),
         .integer(
             "apns.sandbox.port",
             \.apns.sandbox.port,
             1...65_535,
-            "The sandbox host's port: 443, or 2197 if a firewall requires it."
+            meaning: "The sandbox host's port: 443, or 2197 if a firewall requires it."
         ),
         .text(
             "apns.sandbox.managementHost",
             \.apns.sandbox.managementHost,
             .host,
-            "Apple's sandbox host for the management of broadcast channels."
+            meaning: "Apple's sandbox host for the management of broadcast channels."
         ),
         .integer(
             "apns.sandbox.managementPort",
             \.apns.sandbox.managementPort,
             1...65_535,
-            "The sandbox management host's port; firewalls must allow connections to it."
+            meaning: "The sandbox management host's port; firewalls must allow connections to it."
         ),
         .optionalFile(
             "apns.caFile",
             \.apns.caFile,
-            """
-            PEM file with the certificate authorities to check APNs' certificate against: a simulator's, or a pinned \
-            root.
-            """
+            meaning: """
+                PEM file with the certificate authorities to check APNs' certificate against: a simulator's, or a \
+                pinned root.
+                """
         )
         .whenUnset("the system's"),
         .optionalFile(
             "apns.sharedTokenKeyFile",
             \.apns.sharedTokenKeyFile,
-            """
-            File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64 (openssl rand -base64 \
-            32). Workers with the same file share one token for each signing key; one of them signs a new token every \
-            35 minutes. Without this file every worker signs its own. Apple asks for few tokens, and how many workers \
-            APNs accepts without sharing is not known.
-            """
+            meaning: """
+                File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64 (openssl rand \
+                -base64 32). Workers with the same file share one token for each signing key; one of them signs a new \
+                token every 35 minutes. Without this file every worker signs its own. Apple asks for few tokens, and \
+                how many workers APNs accepts without sharing is not known.
+                """
         )
         .whenUnset("every worker signs its own"),
         .integer(
             "apns.connectionsPerPool",
             \.apns.connectionsPerPool,
             1...16,
-            """
-            The most HTTP/2 connections that each lane opens for each app and environment. A lane starts with one; the \
-            number follows demand.
-            """
+            meaning: """
+                The most HTTP/2 connections that each lane opens for each app and environment. A lane starts with one; \
+                the number follows demand.
+                """
         ),
         .integer(
             "apns.inFlightPerConnection",
             \.apns.inFlightPerConnection,
             1...4_096,
-            "The most pushes that wait for a response on one connection; APNs' own limit applies if it is lower."
+            meaning:
+                "The most pushes that wait for a response on one connection; APNs' own limit applies if it is lower."
         ),
         .integer(
             "apns.requestTimeoutMilliseconds",
             \.apns.requestTimeoutMilliseconds,
             100...60_000,
-            "Time from sending a push to its response. After this time the response counts as lost."
+            meaning: "Time from sending a push to its response. After this time the response counts as lost."
         ),
         .integer(
             "apns.connectTimeoutMilliseconds",
             \.apns.connectTimeoutMilliseconds,
             100...60_000,
-            "Time for name resolution, TCP and TLS together."
+            meaning: "Time for name resolution, TCP and TLS together."
         ),
     ]
 }

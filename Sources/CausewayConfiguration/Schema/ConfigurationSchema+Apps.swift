@@ -22,46 +22,46 @@ extension ConfigurationSchema {
             "bundleId",
             \.bundleId,
             .bundleIdentifier,
-            """
-            The bundle id that commands name in `app`; each bundle id once. 1 to 155 letters, digits, dots and \
-            hyphens.
-            """
+            meaning: """
+                The bundle id that commands name in `app`; each bundle id once. 1 to 155 letters, digits, dots and \
+                hyphens.
+                """
         )
         .required(example: "com.example.match"),
-        .text("teamId", \.teamId, .appleIdentifier, "The team id: Apple's ten capital letters and digits.")
+        .text("teamId", \.teamId, .appleIdentifier, meaning: "The team id: Apple's ten capital letters and digits.")
             .required(example: "EXAMPLE123"),
         .text(
             "keyId",
             \.keyId,
             .appleIdentifier,
-            "The id of the key that signs provider tokens: Apple's ten capital letters and digits."
+            meaning: "The id of the key that signs provider tokens: Apple's ten capital letters and digits."
         )
         .required(example: "EXAMPLEKEY"),
-        .text("keyFile", \.keyFile, .path, "The .p8 file of the key keyId.")
+        .text("keyFile", \.keyFile, .path, meaning: "The .p8 file of the key keyId.")
             .required(example: "/etc/causeway/AuthKey_EXAMPLEKEY.p8")
             .asFilePath,
         .environments(
             "environments",
             \.environments,
-            "The environments of the app's tokens. The worker opens connections only for these."
+            meaning: "The environments of the app's tokens. The worker opens connections only for these."
         ),
         .optionalText(
             "sandboxKeyId",
             \.sandboxKeyId,
             .appleIdentifier,
-            """
-            The id of a key for the sandbox only, because Apple ties new keys to one environment; set it together with \
-            sandboxKeyFile or not at all.
-            """
+            meaning: """
+                The id of a key for the sandbox only, because Apple ties new keys to one environment; set it together \
+                with sandboxKeyFile or not at all.
+                """
         )
         .whenUnset("keyId"),
-        .optionalFile("sandboxKeyFile", \.sandboxKeyFile, "The .p8 file of the key sandboxKeyId.")
+        .optionalFile("sandboxKeyFile", \.sandboxKeyFile, meaning: "The .p8 file of the key sandboxKeyId.")
             .whenUnset("keyFile"),
         .text(
             "policy",
             \.policy,
             .policyName,
-            "The policy for the app's commands, unless a command names another one in `policy`."
+            meaning: "The policy for the app's commands, unless a command names another one in `policy`."
         )
         .limits("A name in `policies`")
         .asReloadable,
@@ -69,51 +69,51 @@ extension ConfigurationSchema {
             "channels.audiences",
             \.channels.audiences,
             .audiencePattern,
-            """
-            Audiences that get a channel automatically; a * at the end matches any ending: ["match-*"]. Any other \
-            audience gets a channel by a command with `"channel": true`, or by `causeway channels create`.
-            """
+            meaning: """
+                Audiences that get a channel automatically; a * at the end matches any ending: ["match-*"]. Any other \
+                audience gets a channel by a command with `"channel": true`, or by `causeway channels create`.
+                """
         ),
         .choice(
             "channels.storage",
             \.channels.storage,
-            """
-            What APNs stores for offline phones. newest: the last message, for 8 h at most. none: nothing, and Apple \
-            gives the channel a larger budget. A change applies only to new channels.
-            """
+            meaning: """
+                What APNs stores for offline phones. newest: the last message, for 8 h at most. none: nothing, and \
+                Apple gives the channel a larger budget. A change applies only to new channels.
+                """
         ),
         .integer(
             "channels.keepSeconds",
             \.channels.keepSeconds,
             0...2_592_000,
-            """
-            Seconds from the end of an audience to the deletion of its channel. After that its subscribers get nothing \
-            more.
-            """
+            meaning: """
+                Seconds from the end of an audience to the deletion of its channel. After that its subscribers get \
+                nothing more.
+                """
         ),
         .environments(
             "channels.environments",
             \.channels.environments,
-            "The environments that get channels: a channel belongs to one of Apple's environments."
+            meaning: "The environments that get channels: a channel belongs to one of Apple's environments."
         ),
         .optionalFile(
             "shapes.file",
             \.shapes.file,
-            """
-            The shapes of all ActivityAttributes of the app, which `ActivityShapes` writes in the app's test; at most \
-            65,536 bytes. The worker reads the file again whenever it reads this configuration again, so send SIGHUP \
-            after a change of the file alone.
-            """
+            meaning: """
+                The shapes of all ActivityAttributes of the app, which `ActivityShapes` writes in the app's test; at \
+                most 65,536 bytes. The worker reads the file again whenever it reads this configuration again, so send \
+                SIGHUP after a change of the file alone.
+                """
         )
         .whenUnset("no check")
         .asReloadable,
         .choice(
             "shapes.mode",
             \.shapes.mode,
-            """
-            What happens to a command that no phone could decode. refuse: it is `invalid` and goes to the dead letters. \
-            warn: it is sent, counted in causeway_undecodable_total, and named in the log.
-            """
+            meaning: """
+                What happens to a command that no phone could decode. refuse: it is `invalid` and goes to the dead \
+                letters. warn: it is sent, counted in causeway_undecodable_total, and named in the log.
+                """
         )
         .asReloadable,
     ]

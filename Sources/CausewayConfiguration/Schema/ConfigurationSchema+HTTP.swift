@@ -12,11 +12,16 @@ extension ConfigurationSchema {
             "http.host",
             \.http.host,
             .numericAddress,
-            """
-            The numeric address to listen on: 0.0.0.0 is all of IPv4, :: is all of IPv6, 127.0.0.1 is this machine \
-            only.
-            """
+            meaning: """
+                The numeric address to listen on: 0.0.0.0 is all of IPv4, :: is all of IPv6, 127.0.0.1 is this machine \
+                only.
+                """
         ),
-        .integer("http.port", \.http.port, 0...65_535, "The port to listen on; with 0 the worker serves no pages."),
+        .integer(
+            "http.port",
+            \.http.port,
+            0...65_535,
+            meaning: "The port to listen on; with 0 the worker serves no pages."
+        ),
     ]
 }

@@ -12,96 +12,96 @@ extension ConfigurationSchema {
             "kafka.bootstrapServers",
             \.kafka.bootstrapServers,
             .bootstrapServers,
-            "The brokers to connect to first: host:port, several separated by commas."
+            meaning: "The brokers to connect to first: host:port, several separated by commas."
         )
         .required(example: "127.0.0.1:9092"),
         .text(
             "kafka.groupId",
             \.kafka.groupId,
             .groupIdentifier,
-            "The consumer group; all workers of one fleet share it."
+            meaning: "The consumer group; all workers of one fleet share it."
         )
         .limits("1 to 255 bytes"),
-        .text("kafka.topics.commands", \.kafka.topics.commands, .topic, "Commands. Workers read this topic."),
+        .text("kafka.topics.commands", \.kafka.topics.commands, .topic, meaning: "Commands. Workers read this topic."),
         .text(
             "kafka.topics.registrations",
             \.kafka.topics.registrations,
             .topic,
-            "Registrations. Workers read this topic. Compacted."
+            meaning: "Registrations. Workers read this topic. Compacted."
         ),
         .text(
             "kafka.topics.results",
             \.kafka.topics.results,
             .topic,
-            "One result for each command, unless supersededResults says otherwise. Workers write this topic."
+            meaning: "One result for each command, unless supersededResults says otherwise. Workers write this topic."
         ),
         .text(
             "kafka.topics.invalidations",
             \.kafka.topics.invalidations,
             .topic,
-            "Dead tokens. Workers write this topic."
+            meaning: "Dead tokens. Workers write this topic."
         ),
         .text(
             "kafka.topics.deadLetters",
             \.kafka.topics.deadLetters,
             .topic,
-            """
-            Unchanged copies of records that are neither valid commands nor valid registrations. \
-            Workers write this topic.
-            """
+            meaning: """
+                Unchanged copies of records that are neither valid commands nor valid registrations. Workers write \
+                this topic.
+                """
         ),
         .text(
             "kafka.topics.deferred",
             \.kafka.topics.deferred,
             .topic,
-            """
-            Commands that could not be sent soon (worker.deferAfterMilliseconds); only workers write it, and they read \
-            it again. Give it as many partitions as the commands topic, so that one worker gets all commands of an \
-            activity.
-            """
+            meaning: """
+                Commands that could not be sent soon (worker.deferAfterMilliseconds); only workers write it, and they \
+                read it again. Give it as many partitions as the commands topic, so that one worker gets all commands \
+                of an activity.
+                """
         ),
         .text(
             "kafka.topics.fanout",
             \.kafka.topics.fanout,
             .topic,
-            """
-            Commands to audiences, one record for each range of an audience's members, so that the workers share them; \
-            only workers write it, and they read it. Give it as many partitions as the commands topic. If no command \
-            names an audience, it stays empty.
-            """
+            meaning: """
+                Commands to audiences, one record for each range of an audience's members, so that the workers share \
+                them; only workers write it, and they read it. Give it as many partitions as the commands topic. If no \
+                command names an audience, it stays empty.
+                """
         ),
         .text(
             "kafka.topics.channels",
             \.kafka.topics.channels,
             .topic,
-            """
-            The broadcast channel of each audience that has one, for app servers; workers write it, and read it if \
-            Redis has lost its data. Compacted.
-            """
+            meaning: """
+                The broadcast channel of each audience that has one, for app servers; workers write it, and read it if \
+                Redis has lost its data. Compacted.
+                """
         ),
         .choice(
             "kafka.supersededResults",
             \.kafka.supersededResults,
-            """
-            What the results topic says about a command that a newer one of its activity replaced before Redis was \
-            asked about it.
-            each: the command has its own result, `superseded`. counted: it has no result; the result of the command \
-            that replaced it says how many it replaced, `superseded: 12`. Then the topic of a busy feed grows with the \
-            pushes, not with the commands.
-            countedWhenBehind: like each, but like counted while a lane is known to be more than \
-            worker.readAheadLagRecords behind. After an outage the phones then do not wait for millions of \
-            `superseded` results. Starts, and commands whose alert moves to the newer state, always have their own \
-            result. A worker that dies or gives up a partition may lose a count, never a command: choose each if every \
-            command must have its result.
-            """
+            meaning: """
+                What the results topic says about a command that a newer one of its activity replaced before Redis was \
+                asked about it.
+                each: the command has its own result, `superseded`. counted: it has no result; the result of the \
+                command that replaced it says how many it replaced, `superseded: 12`. Then the topic of a busy feed \
+                grows with the pushes, not with the commands.
+                countedWhenBehind: like each, but like counted while a lane is known to be more than \
+                worker.readAheadLagRecords behind. After an outage the phones then do not wait for millions of \
+                `superseded` results. Starts, and commands whose alert moves to the newer state, always have their own \
+                result. A worker that dies or gives up a partition may lose a count, never a command: choose each if \
+                every command must have its result.
+                """
         ),
         .properties(
             "kafka.properties",
             \.kafka.properties,
-            """
-            Any property of librdkafka (its CONFIGURATION.md), for both clients: security, names, timeouts. In a \
-            variable's name, dots become underscores: CAUSEWAY_KAFKA_PROPERTIES_SASL_PASSWORD is sasl.password.
-            """
+            meaning: """
+                Any property of librdkafka (its CONFIGURATION.md), for both clients: security, names, timeouts. In a \
+                variable's name, dots become underscores: CAUSEWAY_KAFKA_PROPERTIES_SASL_PASSWORD is sasl.password.
+                """
         )
         .exampleLines(
             "security.protocol: SASL_SSL",
@@ -112,12 +112,12 @@ extension ConfigurationSchema {
         .propertyFiles(
             "kafka.propertyFiles",
             \.kafka.propertyFiles,
-            """
-            Properties of both clients whose values are in files, such as mounted secrets: the property, then the \
-            file. The newline at the end of the file is not part of the value. The file has at most 64 KiB. A property \
-            here must not be in `properties` too. If other users may read the file, the worker warns. A changed file \
-            applies from the next start.
-            """
+            meaning: """
+                Properties of both clients whose values are in files, such as mounted secrets: the property, then the \
+                file. The newline at the end of the file is not part of the value. The file has at most 64 KiB. A \
+                property here must not be in `properties` too. If other users may read the file, the worker warns. A \
+                changed file applies from the next start.
+                """
         )
         .exampleLines(
             "sasl.password: /etc/causeway/secrets/kafka/sasl.password",
@@ -126,26 +126,26 @@ extension ConfigurationSchema {
         .properties(
             "kafka.consumer",
             \.kafka.consumer,
-            """
-            Properties of librdkafka for the consumer only; they override `properties`. They also override Causeway's \
-            own values, such as partition.assignment.strategy (range), which must be the same for all workers of a \
-            group. Causeway's promises depend on enable.auto.offset.store and enable.auto.commit, so these cannot be \
-            changed.
-            session.timeout.ms is 8000 and heartbeat.interval.ms is 1000: other workers read the partitions of a \
-            killed worker within 12 s. A longer session leaves its phones without updates for longer. A shorter one \
-            takes partitions from a worker that is only slow or disconnected for a moment, and its unsettled records \
-            are read again. Brokers reject sessions shorter than their group.min.session.timeout.ms, 6 s by default; \
-            `causeway check` warns of that.
-            """
+            meaning: """
+                Properties of librdkafka for the consumer only; they override `properties`. They also override \
+                Causeway's own values, such as partition.assignment.strategy (range), which must be the same for all \
+                workers of a group. Causeway's promises depend on enable.auto.offset.store and enable.auto.commit, so \
+                these cannot be changed.
+                session.timeout.ms is 8000 and heartbeat.interval.ms is 1000: other workers read the partitions of a \
+                killed worker within 12 s. A longer session leaves its phones without updates for longer. A shorter \
+                one takes partitions from a worker that is only slow or disconnected for a moment, and its unsettled \
+                records are read again. Brokers reject sessions shorter than their group.min.session.timeout.ms, 6 s \
+                by default; `causeway check` warns of that.
+                """
         )
         .exampleLines("group.instance.id: worker-0", "fetch.max.bytes: 8388608"),
         .properties(
             "kafka.producer",
             \.kafka.producer,
-            """
-            Properties of librdkafka for the producer only; they override `properties`. Results wait 50 ms for large \
-            batches, unless linger.ms says otherwise: only the commit waits for them, never a push.
-            """
+            meaning: """
+                Properties of librdkafka for the producer only; they override `properties`. Results wait 50 ms for \
+                large batches, unless linger.ms says otherwise: only the commit waits for them, never a push.
+                """
         )
         .exampleLines("compression.type: zstd", "linger.ms: 5"),
     ]

@@ -47,13 +47,13 @@ extension ConfigurationSchema {
             "spacingMilliseconds",
             \.spacingMilliseconds,
             1_000...3_600_000,
-            """
-            The minimum time between two pushes of one activity; meanwhile a newer state replaces the waiting one. The \
-            minimum is one second, because aps.timestamp counts whole seconds and the older of two is dropped: \
-            documented by Apple.
-            """
+            meaning: """
+                The minimum time between two pushes of one activity; meanwhile a newer state replaces the waiting one. \
+                The minimum is one second, because aps.timestamp counts whole seconds and the older of two is dropped: \
+                documented by Apple.
+                """
         )
-        .source(
+        .sourceOfDefault(
             """
             Our choice: as fresh as the timestamps allow. Measured in the field: since iOS 18 a phone redraws an \
             activity every 5 to 15 s at most (Apple to 9to5Mac, September 2024), so 5000 loses little.
@@ -63,30 +63,30 @@ extension ConfigurationSchema {
             "budget.pushes",
             \.budget.pushes,
             1...Policy.Bucket.pushesMax,
-            "The size of the bucket. Every activity begins with a full one."
+            meaning: "The size of the bucket. Every activity begins with a full one."
         )
-        .source("Measured in the field: about 15 an hour (pushward.app/docs/limits)."),
+        .sourceOfDefault("Measured in the field: about 15 an hour (pushward.app/docs/limits)."),
         .integer(
             "budget.refillPerHour",
             \.budget.refillPerHour,
             1...Policy.Bucket.refillPerHourMax,
-            "Pushes that the bucket gains in an hour, evenly."
+            meaning: "Pushes that the bucket gains in an hour, evenly."
         )
-        .source("Measured in the field: about 15 an hour (pushward.app/docs/limits)."),
+        .sourceOfDefault("Measured in the field: about 15 an hour (pushward.app/docs/limits)."),
         .integer(
             "budget.reservedForAlerts",
             \.budget.reservedForAlerts,
             0...Policy.Bucket.pushesMax,
-            "How many of `pushes` are reserved for alerts and ends. Not more than `pushes`."
+            meaning: "How many of `pushes` are reserved for alerts and ends. Not more than `pushes`."
         )
-        .source("Our choice: a third."),
+        .sourceOfDefault("Our choice: a third."),
         .integer(
             "frequentBudget.pushes",
             \.frequentBudget.pushes,
             1...Policy.Bucket.pushesMax,
-            "The size of the bucket."
+            meaning: "The size of the bucket."
         )
-        .source(
+        .sourceOfDefault(
             """
             Measured in the field: a phone with iOS 26.6 had 229 to 236 left (github.com/kylebshr/luka-ios, issue \
             146). Our choice is to stay below.
@@ -96,119 +96,126 @@ extension ConfigurationSchema {
             "frequentBudget.refillPerHour",
             \.frequentBudget.refillPerHour,
             1...Policy.Bucket.refillPerHourMax,
-            "Pushes that the bucket gains in an hour, evenly."
+            meaning: "Pushes that the bucket gains in an hour, evenly."
         )
-        .source(
+        .sourceOfDefault(
             "Our choice: one bucket an hour, as for `budget`. How fast a phone refills its own budget is not known."
         ),
         .integer(
             "frequentBudget.reservedForAlerts",
             \.frequentBudget.reservedForAlerts,
             0...Policy.Bucket.pushesMax,
-            "How many of `pushes` are reserved for alerts and ends. Not more than `pushes`."
+            meaning: "How many of `pushes` are reserved for alerts and ends. Not more than `pushes`."
         )
-        .source("Our choice: a quarter."),
-        .integer("startBudget.pushes", \.startBudget.pushes, 1...Policy.Bucket.pushesMax, "The size of the bucket.")
-            .source(
-                """
-                Said by an Apple engineer: starts stop after about 10 in a short time (799505). Our choice is to stay \
-                below.
-                """
-            ),
+        .sourceOfDefault("Our choice: a quarter."),
+        .integer(
+            "startBudget.pushes",
+            \.startBudget.pushes,
+            1...Policy.Bucket.pushesMax,
+            meaning: "The size of the bucket."
+        )
+        .sourceOfDefault(
+            """
+            Said by an Apple engineer: starts stop after about 10 in a short time (799505). Our choice is to stay \
+            below.
+            """
+        ),
         .integer(
             "startBudget.refillPerHour",
             \.startBudget.refillPerHour,
             1...Policy.Bucket.refillPerHourMax,
-            "Starts that the bucket gains in an hour, evenly."
+            meaning: "Starts that the bucket gains in an hour, evenly."
         )
-        .source("Our choice: how fast a phone refills its own budget is not known."),
+        .sourceOfDefault("Our choice: how fast a phone refills its own budget is not known."),
         .integer(
             "throttledSpacingMillisecondsMax",
             \.throttledSpacingMillisecondsMax,
             1_000...3_600_000,
-            """
-            Each 429 TooManyRequests for a token doubles the spacing of its activity, up to this limit. Not less than \
-            spacingMilliseconds. Apple documents the response, but not the rate that causes it.
-            """
+            meaning: """
+                Each 429 TooManyRequests for a token doubles the spacing of its activity, up to this limit. Not less \
+                than spacingMilliseconds. Apple documents the response, but not the rate that causes it.
+                """
         )
-        .source("Our choice."),
+        .sourceOfDefault("Our choice."),
         .integer(
             "throttleRecoveryMilliseconds",
             \.throttleRecoveryMilliseconds,
             1_000...3_600_000,
-            "Time without a 429 after which one doubling is undone."
+            meaning: "Time without a 429 after which one doubling is undone."
         )
-        .source("Our choice."),
+        .sourceOfDefault("Our choice."),
         .integer(
             "lifetimeSeconds",
             \.lifetimeSeconds,
             0...Policy.lifetimeSecondsMax,
-            """
-            How long after its start an activity is ended with its last state. 0: Causeway does not end it. Apple's system \
-            ends an activity after 8 hours, and the app learns of that only when it runs: documented by Apple. 28200 (7 h \
-            50 min) ends the activity before the system does. Use at least 300; less is for tests. An activity that the app started counts from the first \
-            sign of life that Causeway gets. A registration counts with the app's policy.
-            """
+            meaning: """
+                How long after its start an activity is ended with its last state. 0: Causeway does not end it. \
+                Apple's system ends an activity after 8 hours, and the app learns of that only when it runs: \
+                documented by Apple. 28200 (7 h 50 min) ends the activity before the system does. Use at least 300; \
+                less is for tests. An activity that the app started counts from the first sign of life that Causeway \
+                gets. A registration counts with the app's policy.
+                """
         )
-        .source("Our choice: a producer ends its activities itself."),
+        .sourceOfDefault("Our choice: a producer ends its activities itself."),
         .choice(
             "afterLifetime",
             \.afterLifetime,
-            """
-            What happens after lifetimeSeconds has ended an activity. end: nothing. restart: the activity is started again on its \
-            device with the state that it showed last. The new start has the attributes, the custom keys and the alert of the \
-            former one, without the sound; it draws on the device's startBudget and expires like every start. Only an activity \
-            that a start to its device began can be started again. Redis keeps the start and the last update, up to 9 kB for each \
-            activity.
-            """
+            meaning: """
+                What happens after lifetimeSeconds has ended an activity. end: nothing. restart: the activity is \
+                started again on its device with the state that it showed last. The new start has the attributes, the \
+                custom keys and the alert of the former one, without the sound; it draws on the device's startBudget \
+                and expires like every start. Only an activity that a start to its device began can be started again. \
+                Redis keeps the start and the last update, up to 9 kB for each activity.
+                """
         )
-        .source("Our choice: a start is visible, so the producer decides."),
+        .sourceOfDefault("Our choice: a start is visible, so the producer decides."),
         .integer(
             "expiration.startSeconds",
             \.expiration.startSeconds,
             1...43_200,
-            """
-            The maximum age of a start when it is sent, and the time for which APNs stores it, both counted from its \
-            aps.timestamp. If the command has an earlier `expiration`, that applies. A late start surprises the user.
-            """
+            meaning: """
+                The maximum age of a start when it is sent, and the time for which APNs stores it, both counted from \
+                its aps.timestamp. If the command has an earlier `expiration`, that applies. A late start surprises \
+                the user.
+                """
         )
-        .source("Our choice."),
+        .sourceOfDefault("Our choice."),
         .integer(
             "expiration.alertSeconds",
             \.expiration.alertSeconds,
             1...43_200,
-            """
-            The maximum age of the alert of an update or an end when it is sent, counted from its command's \
-            aps.timestamp. If the alert is older, the state is sent without it.
-            """
+            meaning: """
+                The maximum age of the alert of an update or an end when it is sent, counted from its command's \
+                aps.timestamp. If the alert is older, the state is sent without it.
+                """
         )
-        .source("Our choice."),
+        .sourceOfDefault("Our choice."),
         .integer(
             "expiration.updateSeconds",
             \.expiration.updateSeconds,
             1...43_200,
-            """
-            How long APNs stores an update without a stale date. An update with a stale date is stored until that \
-            date, 8 hours at most.
-            """
+            meaning: """
+                How long APNs stores an update without a stale date. An update with a stale date is stored until that \
+                date, 8 hours at most.
+                """
         )
-        .source("Our choice."),
-        .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200, "How long APNs stores an end.")
-            .source("Documented by Apple: an ended activity stays on the Lock Screen for up to four hours."),
+        .sourceOfDefault("Our choice."),
+        .integer("expiration.endSeconds", \.expiration.endSeconds, 1...43_200, meaning: "How long APNs stores an end.")
+            .sourceOfDefault("Documented by Apple: an ended activity stays on the Lock Screen for up to four hours."),
         .texts(
             "oversize",
             \.oversize,
             .contentStateFieldName,
-            """
-            What to drop if a body is too large for APNs: more than 4,096 bytes, or 5,120 to a channel that the command \
-            names. The listed members of content-state are dropped one after the other, in this order, until the body \
-            fits; the result names them (`dropped`). Dots lead into nested objects: [lineups, match.commentary]. The \
-            app's Swift type must declare them as optional. A start's attributes are never dropped. An alert that a \
-            newer state would carry drops nothing: it is left out if there is no room. If the body is still too large, \
-            or the list is empty, the command is invalid.
-            """
+            meaning: """
+                What to drop if a body is too large for APNs: more than 4,096 bytes, or 5,120 to a channel that the \
+                command names. The listed members of content-state are dropped one after the other, in this order, \
+                until the body fits; the result names them (`dropped`). Dots lead into nested objects: [lineups, \
+                match.commentary]. The app's Swift type must declare them as optional. A start's attributes are never \
+                dropped. An alert that a newer state would carry drops nothing: it is left out if there is no room. If \
+                the body is still too large, or the list is empty, the command is invalid.
+                """
         )
         .limits("at most \(OversizeFields.countMax) names of letters, digits, '_', '-' and dots")
-        .source("Our choice: the producer decides what a phone can do without."),
+        .sourceOfDefault("Our choice: the producer decides what a phone can do without."),
     ]
 }

@@ -3,21 +3,21 @@ extension ConfigurationSchema {
         .choice(
             "redis.mode",
             \.redis.mode,
-            """
-            The kind of servers. single: one server. sentinel: a primary and its replicas, monitored by Sentinels. \
-            cluster: several primaries, each with a part of the keys.
-            """
+            meaning: """
+                The kind of servers. single: one server. sentinel: a primary and its replicas, monitored by Sentinels. \
+                cluster: several primaries, each with a part of the keys.
+                """
         ),
         .text(
             "redis.url",
             \.redis.url,
             .redisURL,
-            """
-            redis[s]://[[user]:password@]host[:port][/database]; rediss means TLS. User and password are \
-            percent-encoded. A Unix socket: unix://[[user]:password@]/path[?db=database].
-            Sentinel: the host is the primary's name at the Sentinels, redis://mymaster.
-            Cluster: one or more of its servers, redis://a:7000,b:7000,c:7000; with TLS they need `tls-cluster yes`.
-            """
+            meaning: """
+                redis[s]://[[user]:password@]host[:port][/database]; rediss means TLS. User and password are \
+                percent-encoded. A Unix socket: unix://[[user]:password@]/path[?db=database].
+                Sentinel: the host is the primary's name at the Sentinels, redis://mymaster.
+                Cluster: one or more of its servers, redis://a:7000,b:7000,c:7000; with TLS they need `tls-cluster yes`.
+                """
         )
         .required(example: "redis://127.0.0.1:6379/0")
         .asSecret,
@@ -25,64 +25,64 @@ extension ConfigurationSchema {
             "redis.sentinelURL",
             \.redis.sentinelURL,
             .sentinelURL,
-            """
-            Addresses of the Sentinels: redis[s]://[[user]:password@]host[:port][,host[:port]…]; without a port, \
-            26379. User and password are for the Sentinels, not for Redis. Required with redis.mode sentinel.
-            """
+            meaning: """
+                Addresses of the Sentinels: redis[s]://[[user]:password@]host[:port][,host[:port]…]; without a port, \
+                26379. User and password are for the Sentinels, not for Redis. Required with redis.mode sentinel.
+                """
         )
         .asSecret,
         .optionalFile(
             "redis.sentinelPasswordFile",
             \.redis.sentinelPasswordFile,
-            "File whose first line is the Sentinels' password; overrides a password in sentinelURL."
+            meaning: "File whose first line is the Sentinels' password; overrides a password in sentinelURL."
         ),
         .optionalFile(
             "redis.passwordFile",
             \.redis.passwordFile,
-            "File whose first line is the password; overrides a password in the URL."
+            meaning: "File whose first line is the password; overrides a password in the URL."
         ),
         .optionalFile(
             "redis.caFile",
             \.redis.caFile,
-            "PEM file with the certificate authorities to check the server's certificate against."
+            meaning: "PEM file with the certificate authorities to check the server's certificate against."
         )
         .whenUnset("the system's"),
         .optionalFile(
             "redis.certificateFile",
             \.redis.certificateFile,
-            """
-            PEM file of the certificate that the worker shows to the server; set it together with keyFile or not at \
-            all.
-            """
+            meaning: """
+                PEM file of the certificate that the worker shows to the server; set it together with keyFile or not \
+                at all.
+                """
         ),
-        .optionalFile("redis.keyFile", \.redis.keyFile, "PEM file of that certificate's key."),
+        .optionalFile("redis.keyFile", \.redis.keyFile, meaning: "PEM file of that certificate's key."),
         .integer(
             "redis.responseTimeoutMilliseconds",
             \.redis.responseTimeoutMilliseconds,
             10...60_000,
-            "Time after which a call without a reply from Redis counts as failed."
+            meaning: "Time after which a call without a reply from Redis counts as failed."
         ),
         .integer(
             "redis.replicas",
             \.redis.replicas,
             0...16,
-            """
-            How many replicas must have a registration or a held state before it counts as stored (WAIT, which the \
-            Redis user must be allowed). Replicas have a tenth of responseTimeoutMilliseconds to acknowledge the \
-            write. If too few do, the worker repeats such calls for 10 s; then it continues without the replicas, logs \
-            that and raises an alert. To lose nothing in a failover, set this to the number of replicas. With 0 the \
-            worker asks no replica.
-            """
+            meaning: """
+                How many replicas must have a registration or a held state before it counts as stored (WAIT, which the \
+                Redis user must be allowed). Replicas have a tenth of responseTimeoutMilliseconds to acknowledge the \
+                write. If too few do, the worker repeats such calls for 10 s; then it continues without the replicas, \
+                logs that and raises an alert. To lose nothing in a failover, set this to the number of replicas. With \
+                0 the worker asks no replica.
+                """
         ),
         .integer(
             "redis.rereadMinutes",
             \.redis.rereadMinutes,
             1...720,
-            """
-            How many minutes of commands are read again after Redis has lost all data. An activity lives 12 hours at \
-            most. If the last command of an activity is older than this, its newest state is sent with its next \
-            command.
-            """
+            meaning: """
+                How many minutes of commands are read again after Redis has lost all data. An activity lives 12 hours \
+                at most. If the last command of an activity is older than this, its newest state is sent with its next \
+                command.
+                """
         ),
     ]
 }

@@ -11,7 +11,7 @@ extension SchemaKey {
         _ path: any PropertyPath<Property>,
         _ valueKind: ConfigurationValueKind,
         _ rule: ConfigurationRule,
-        _ meaning: String,
+        meaning: String,
         decode: @escaping @Sendable (ConfigurationValue) -> Property?,
         encode: @escaping @Sendable (Property) -> ConfigurationValue?
     ) {
@@ -33,14 +33,14 @@ extension SchemaKey {
         _ name: String,
         _ path: any PropertyPath<Number>,
         _ range: ClosedRange<Int>,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .integer(range),
             .any,
-            meaning,
+            meaning: meaning,
             decode: { value in
                 guard case .integer(let number) = value else { return nil }
                 return Number(clamping: number)
@@ -53,14 +53,14 @@ extension SchemaKey {
         _ name: String,
         _ path: any PropertyPath<String>,
         _ rule: ConfigurationRule,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .text,
             rule,
-            meaning,
+            meaning: meaning,
             decode: \.text,
             encode: { .text($0) }
         )
@@ -71,35 +71,35 @@ extension SchemaKey {
         _ name: String,
         _ path: any PropertyPath<String?>,
         _ rule: ConfigurationRule,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .text,
             rule.orEmpty,
-            meaning,
+            meaning: meaning,
             decode: { $0.text.map { $0.isEmpty ? nil : $0 } },
             encode: { $0.map { .text($0) } }
         )
     }
 
     /// Makes a key for the path of an optional file.
-    static func optionalFile(_ name: String, _ path: any PropertyPath<String?>, _ meaning: String) -> SchemaKey {
-        optionalText(name, path, .any, meaning).asFilePath
+    static func optionalFile(_ name: String, _ path: any PropertyPath<String?>, meaning: String) -> SchemaKey {
+        optionalText(name, path, .any, meaning: meaning).asFilePath
     }
 
     static func choice<Choice: RawRepresentable<String> & CaseIterable & Equatable & Sendable>(
         _ name: String,
         _ path: any PropertyPath<Choice>,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .choice(Choice.allCases.map(\.rawValue)),
             .any,
-            meaning,
+            meaning: meaning,
             decode: { $0.text.flatMap { Choice(rawValue: $0) } },
             encode: { .text($0.rawValue) }
         )
@@ -108,14 +108,14 @@ extension SchemaKey {
     static func environments(
         _ name: String,
         _ path: any PropertyPath<[APNsEnvironment]>,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .choices(APNsEnvironment.allCases.map { "\($0.name)" }),
             .any,
-            meaning,
+            meaning: meaning,
             decode: { value in
                 guard case .chosen(let texts) = value else { return nil }
                 return texts.compactMap { text in
@@ -131,14 +131,14 @@ extension SchemaKey {
         _ name: String,
         _ path: any PropertyPath<[String]>,
         _ rule: ConfigurationRule,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .texts,
             rule,
-            meaning,
+            meaning: meaning,
             decode: { value in
                 guard case .texts(let texts) = value else { return nil }
                 return texts
@@ -147,13 +147,13 @@ extension SchemaKey {
         )
     }
 
-    static func properties(_ name: String, _ path: any PropertyPath<[KafkaProperty]>, _ meaning: String) -> SchemaKey {
+    static func properties(_ name: String, _ path: any PropertyPath<[KafkaProperty]>, meaning: String) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .properties,
             .any,
-            meaning,
+            meaning: meaning,
             decode: { value in
                 guard case .properties(let properties) = value else { return nil }
                 return properties
@@ -167,14 +167,14 @@ extension SchemaKey {
     static func propertyFiles(
         _ name: String,
         _ path: any PropertyPath<[PropertyValueFile]>,
-        _ meaning: String
+        meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
             .properties,
             .path,
-            meaning,
+            meaning: meaning,
             decode: { value in
                 guard case .properties(let files) = value else { return nil }
                 return files.map { PropertyValueFile(name: $0.name, path: $0.value) }

@@ -65,7 +65,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// Whether a running worker takes a changed value. Otherwise the value takes effect at the next start.
     private(set) var isReloadable = false
     /// The source of the default, such as Apple's documentation.
-    private(set) var source: String?
+    private(set) var sourceOfDefault: String?
     /// The allowed values in words; nil if `valueKind` or `meaning` says them.
     private(set) var limits: String?
     /// A text that says what applies while the key is unset; nil if `meaning` says it, or the key has a default.
@@ -93,7 +93,7 @@ extension SchemaKey {
     /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }
 
-    func source(_ source: String) -> SchemaKey { with { $0.source = source } }
+    func sourceOfDefault(_ source: String) -> SchemaKey { with { $0.sourceOfDefault = source } }
 
     func limits(_ limits: String) -> SchemaKey { with { $0.limits = limits } }
 

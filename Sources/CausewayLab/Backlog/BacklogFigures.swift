@@ -9,9 +9,8 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// The time of the median reading, from the assignment of the client's partitions to the backlog's last record. A
-    /// client that only reads gets the whole backlog several times. The median reading is the one whose time is the
-    /// median.
+    /// The median time of a client that only reads, from the assignment of its partitions to the backlog's last record.
+    /// The client reads the whole backlog several times.
     var medianReadingMilliseconds: Int64
     /// The times of all readings, shortest first.
     var readingDurationsMilliseconds: [Int64]

@@ -124,14 +124,14 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: ResultTally) -> [OutcomeCount] {
-            // `Outcome` and `RoundOutcome` have some names in common. The two counts of such a name are added.
+            // `Outcome` and `FanoutOutcome` have some names in common. The two counts of such a name are added.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
-            for round in RoundOutcome.allCases {
-                let name = "\(round.name)"
+            for outcome in FanoutOutcome.allCases {
+                let name = "\(outcome.name)"
                 if let index = all.firstIndex(where: { $0.outcome == name }) {
-                    all[index].count += tally.roundCount(of: round)
+                    all[index].count += tally.fanoutCount(of: outcome)
                 } else {
-                    all.insert(OutcomeCount(outcome: name, count: tally.roundCount(of: round)), at: 0)
+                    all.insert(OutcomeCount(outcome: name, count: tally.fanoutCount(of: outcome)), at: 0)
                 }
             }
             return all.filter { $0.count > 0 }

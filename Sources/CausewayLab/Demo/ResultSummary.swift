@@ -5,7 +5,7 @@ import Numbers
 struct ResultSummary: Equatable {
     var outcome: Outcome?
     /// The outcome of a command to an audience that was fanned out, or of one of its ranges.
-    var roundOutcome: RoundOutcome?
+    var fanoutOutcome: FanoutOutcome?
     /// Whether the result names an audience: it is for a command to the audience, or for one of its members.
     var isOfAudience = false
     /// Whether the result names an activity or a device.
@@ -38,7 +38,7 @@ struct ResultSummary: Equatable {
     var isOfMember: Bool { isOfAudience && namesActivityOrDevice }
 
     /// Whether the result could be read.
-    var isComplete: Bool { (outcome != nil || roundOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
+    var isComplete: Bool { (outcome != nil || fanoutOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
 }
 
 extension ResultSummary {
@@ -107,7 +107,7 @@ extension ResultSummary {
             let text = UnsafeRawBufferPointer(rebasing: record[value])
             if depth == 1, name.elementsEqual("outcome".utf8) {
                 outcome = Outcome(name: text)
-                roundOutcome = RoundOutcome.allCases.first { $0.name.isEqual(to: text) }
+                fanoutOutcome = FanoutOutcome.allCases.first { $0.name.isEqual(to: text) }
             }
             if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
             if depth == 1, name.elementsEqual("activity".utf8) || name.elementsEqual("device".utf8) {

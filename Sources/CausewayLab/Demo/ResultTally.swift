@@ -21,7 +21,7 @@ struct ResultTally {
     /// Whether a command has a result, by the partition and offset of its record.
     private var hasResultByPartitionAndOffset: [[Bool]] = []
     private var outcomeCounts = [Int](repeating: 0, count: Outcome.allCases.count)
-    private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
+    private var fanoutCounts = [Int](repeating: 0, count: FanoutOutcome.allCases.count)
     private let addressees: SeasonFeed.Addressees
     /// Commands that have a result, or that are counted in another command's result.
     private(set) var commandCount = 0
@@ -50,7 +50,7 @@ struct ResultTally {
     subscript(outcome: Outcome) -> Int { outcomeCounts[Int(outcome.rawValue)] }
 
     /// Returns the number of commands to audiences that were fanned out and had this outcome.
-    func roundCount(of outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
+    func fanoutCount(of outcome: FanoutOutcome) -> Int { fanoutCounts[Int(outcome.rawValue)] }
 
     /// - Parameter isFreshnessCounted: whether ``freshness`` includes the command. False before the season, because the
     ///   worker may still be starting when the first commands are sent.
@@ -78,9 +78,9 @@ struct ResultTally {
         }
         commandCount += 1
         addSuperseded(result)
-        if result.isOfAudience, let outcome = result.roundOutcome {
-            roundCounts[Int(outcome.rawValue)] += 1
-            addRound(result, isFreshnessCounted: isFreshnessCounted)
+        if result.isOfAudience, let outcome = result.fanoutOutcome {
+            fanoutCounts[Int(outcome.rawValue)] += 1
+            addFanout(result, isFreshnessCounted: isFreshnessCounted)
         } else if let outcome = result.outcome {
             outcomeCounts[Int(outcome.rawValue)] += 1
             if outcome == .accepted { addPush(result, isFreshnessCounted: isFreshnessCounted) }
@@ -103,12 +103,12 @@ struct ResultTally {
         return true
     }
 
-    private mutating func addRound(_ result: ResultSummary, isFreshnessCounted: Bool) {
+    private mutating func addFanout(_ result: ResultSummary, isFreshnessCounted: Bool) {
         pushCount += result.deliveredMemberCount
         lastResponseAtMilliseconds = max(lastResponseAtMilliseconds, result.responseAtMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some
         // members got only the newer one.
-        guard result.roundOutcome == .delivered else { return }
+        guard result.fanoutOutcome == .delivered else { return }
         addFreshness(result, isFreshnessCounted)
     }
 

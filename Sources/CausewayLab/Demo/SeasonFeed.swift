@@ -76,14 +76,14 @@ struct SeasonFeed {
     var isFinished: Bool { cursor.event == timeline.events.count }
 
     /// The number of all commands of the season, including starts.
-    var totalCommandCount: Int { timeline.events.count * commandsPerEvent + matches.count * startedFollowers.count }
+    var totalCommandCount: Int { timeline.events.count * commandsPerEvent + matches.count * pushStartedFollowers.count }
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followerCount }
 
     /// The numbers (from 1) of the followers of a match to whom starts are sent, because their app starts no activity
     /// itself. If commands go to audiences, one start reaches all these followers. The range then has one element, and
     /// its value has no effect.
-    private var startedFollowers: Range<Int> {
+    private var pushStartedFollowers: Range<Int> {
         guard appStartedFollowerCount < followerCount else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowerCount + 1..<followerCount + 1
     }
@@ -122,7 +122,7 @@ struct SeasonFeed {
         for match in matches.indices {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
             let lineTemplate = CommandJournal.LineTemplate(matches[match].openingFrame, event: "start", sequence: 0)
-            for follower in startedFollowers {
+            for follower in pushStartedFollowers {
                 matchCommands[match].start.setFollowerNumber(follower)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(

@@ -11,7 +11,7 @@ struct WorkDirectory {
         path = String(cString: made)
     }
 
-    /// Removes the directory. If it is kept, prints its path instead.
+    /// Removes the directory, or prints its path if the directory is kept.
     func remove(keeping: Bool) {
         if keeping {
             FileHandle.standardError.write(Data("Logs and configuration are in \(path)\n".utf8))

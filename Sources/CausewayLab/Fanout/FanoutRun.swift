@@ -164,8 +164,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns `written` if all registrations that were written are settled. Otherwise, the metrics do not show how
-    /// many are settled. Then returns how many the workers have received, but at most `written - 1`.
+    /// Returns how many registrations to show as done: `written` if all are settled. Until then, the metrics show only
+    /// how many the workers have received. Then returns this number, but at most `written - 1`.
     private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: written) { return written }
         return min(deployment.metrics.receivedRegistrationCount, written - 1)

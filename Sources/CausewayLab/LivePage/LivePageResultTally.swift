@@ -19,7 +19,7 @@ struct LivePageResultTally {
         // If a command was held, its second result names the registration that released it. This result must
         // not count the command again.
         commandCount += result.supersededCommandCount + (result.isFromCommandsTopic ? 1 : 0)
-        guard result.isFromCommandsTopic, result.outcome == .accepted || result.roundOutcome == .delivered,
+        guard result.isFromCommandsTopic, result.outcome == .accepted || result.fanoutOutcome == .delivered,
             result.recordTimestampMilliseconds > 0, result.responseAtMilliseconds > 0
         else { return }
         freshness.add(milliseconds: result.responseAtMilliseconds - result.recordTimestampMilliseconds)

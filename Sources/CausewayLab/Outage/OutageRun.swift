@@ -111,7 +111,7 @@ final class OutageRun {
         else {
             return
         }
-        commitWaitMeter.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
+        commitWaitMeter.addPoll(polledPositions, atMilliseconds: Clock.monotonicMilliseconds)
     }
 
     private var isCommitWaitNeeded: Bool {

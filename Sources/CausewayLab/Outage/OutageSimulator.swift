@@ -85,8 +85,8 @@ final class OutageSimulator {
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
         var members: [String: Any] = shares
-        // The simulator can lose the response to a push. Such a push must have no effect on a phone, because
-        // otherwise the checker could not know whether its alert rang.
+        // If the simulator loses the response to a push, the push must not reach its phone. Otherwise the checker could
+        // not know whether the alert rang.
         members["lostAnswersAreApplied"] = false
         try client.requestObject("PUT", "/faults", members)
     }

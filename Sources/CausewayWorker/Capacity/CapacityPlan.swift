@@ -19,8 +19,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes to one activity in an hour, in hundredths. Those with priority 10 must fit the budget of the activity's
-    /// policy. The plan does not check this.
+    /// Pushes to one activity in an hour, in hundredths. Its pushes with priority 10 must fit the budget of its policy.
+    /// The plan does not check this.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Processors that are busy at the peak, in hundredths of a processor.

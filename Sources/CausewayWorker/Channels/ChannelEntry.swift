@@ -15,8 +15,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package var createdAtMilliseconds: Int64
     package var state = State.active
     /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil in the
-    /// state `active`: no deletion is planned. Nil in the state `deleting`: no start can cancel the deletion any more.
-    package var deleteAfterMilliseconds: Int64?
+    /// state `active`: no deletion is planned. Nil in the state `deleting`: a start can no longer cancel the deletion.
+    package var deletionDueMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Stored only in Redis' registry. Has no meaning while `state` is `deleting`: the topic may then have the active
     /// entry, the `deleting` one, or none.
@@ -26,7 +26,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         case app, environment, audience, channel, storage
         case createdAtMilliseconds = "createdAt"
         case state
-        case deleteAfterMilliseconds = "deleteAfter"
+        case deletionDueMilliseconds = "deleteAfter"
         case isPublished
     }
 
@@ -48,7 +48,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 
     /// Whether the channel must be deleted now, or its deletion has begun.
     package func mustBeDeleted(nowMilliseconds: Int64) -> Bool {
-        state == .deleting || deleteAfterMilliseconds.map { $0 <= nowMilliseconds } == true
+        state == .deleting || deletionDueMilliseconds.map { $0 <= nowMilliseconds } == true
     }
 
     /// The key of the channel's records in `causeway.channels`.
@@ -89,8 +89,8 @@ package struct UnreadableChannelEntry: Equatable, Sendable {
     package init(audience: String, channel: String?) { (self.audience, self.channel) = (audience, channel) }
 
     init(audience: String, json: [UInt8]) {
-        struct ChannelOnly: Decodable { var channel: String }
-        self.init(audience: audience, channel: StableJSON.decode(ChannelOnly.self, json)?.channel)
+        struct EntryChannel: Decodable { var channel: String }
+        self.init(audience: audience, channel: StableJSON.decode(EntryChannel.self, json)?.channel)
     }
 }
 

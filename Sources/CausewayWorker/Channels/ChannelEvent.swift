@@ -27,26 +27,30 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// Until this time (UNIX milliseconds), the keeper throws the same failure without another attempt. This concerns
-    /// only failed creations and failed reads of the channels topic. After any other failure, the keeper makes a new
-    /// attempt at each request.
-    package var untilMilliseconds: Int64
+    /// Only for failed creations and failed reads of the channels topic: when the pause before the next attempt ends
+    /// (UNIX milliseconds). During the pause, the keeper throws this failure at each request. For other failures the
+    /// value has no meaning: the keeper makes a new attempt at each request.
+    package var retryPauseEndMilliseconds: Int64
     /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
     /// other channels would probably fail too.
     package var isTransient: Bool
 
     package var description: String { text }
 
-    package init(text: String, untilMilliseconds: Int64, isTransient: Bool = true) {
+    package init(text: String, retryPauseEndMilliseconds: Int64, isTransient: Bool = true) {
         self.text = text
-        self.untilMilliseconds = untilMilliseconds
+        self.retryPauseEndMilliseconds = retryPauseEndMilliseconds
         self.isTransient = isTransient
     }
 
-    init(_ error: any Error, untilMilliseconds: Int64, isTransient: Bool = true) {
+    init(_ error: any Error, retryPauseEndMilliseconds: Int64, isTransient: Bool = true) {
         self =
             error as? ChannelFailure
-            ?? ChannelFailure(text: "\(error)", untilMilliseconds: untilMilliseconds, isTransient: isTransient)
+            ?? ChannelFailure(
+                text: "\(error)",
+                retryPauseEndMilliseconds: retryPauseEndMilliseconds,
+                isTransient: isTransient
+            )
     }
 }
 

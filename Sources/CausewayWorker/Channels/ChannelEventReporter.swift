@@ -49,7 +49,7 @@ enum ChannelEventReporter {
             if let app, let environment {
                 changeStatus(app, environment) { $0.lastFailure = makeFailure(text) }
             } else {
-                status.changeConfiguredPools { $0.lastFailure = makeFailure(text) }
+                status.changePoolsWithConfiguredChannels { $0.lastFailure = makeFailure(text) }
             }
         }
     }
@@ -70,9 +70,9 @@ extension ChannelStatus.Snapshot {
     init(_ content: Reconciliation.RegistryContent, atMilliseconds: Int64) {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = content.reconciledAtMilliseconds
-        let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfterMilliseconds != nil }
+        let endingEntries = content.entries.filter { $0.state == .deleting || $0.deletionDueMilliseconds != nil }
         plannedDeletionCount = endingEntries.count
-        nextDeletionAtMilliseconds = endingEntries.map { $0.deleteAfterMilliseconds ?? atMilliseconds }.min()
+        nextDeletionAtMilliseconds = endingEntries.map { $0.deletionDueMilliseconds ?? atMilliseconds }.min()
         openCreationCount = content.intents.count
         unpublishedChannelCount = content.entries.count { $0.state == .active && $0.isPublished != true }
     }

@@ -13,7 +13,7 @@ extension ChannelKeeper {
         guard let managedEnvironment = findManagedEnvironment(appEnvironment) else {
             throw ChannelFailure(
                 text: "\(appEnvironment.app) has no channels in \(appEnvironment.environment)",
-                untilMilliseconds: nowMilliseconds
+                retryPauseEndMilliseconds: nowMilliseconds
             )
         }
         return managedEnvironment
@@ -51,7 +51,7 @@ extension ChannelKeeper {
             return (entry, true)
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else {
-                throw ChannelFailure(error, untilMilliseconds: nowMilliseconds)
+                throw ChannelFailure(error, retryPauseEndMilliseconds: nowMilliseconds)
             }
             return (entry, false)
         }
@@ -80,7 +80,7 @@ extension ChannelKeeper {
         guard try await delete(entry, at: managedEnvironment, isOrderedByOperator: true) else {
             throw ChannelFailure(
                 text: "another process has just changed the channel of \(audience); try again",
-                untilMilliseconds: nowMilliseconds
+                retryPauseEndMilliseconds: nowMilliseconds
             )
         }
         return entry

@@ -29,7 +29,7 @@ extension ChannelKeeper {
                         appEnvironment: AppEnvironment(app: app.bundleId, environment: "\(environment.name)"),
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepAfterEndMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
-                        isConfigured: !app.channels.audiences.isEmpty,
+                        hasConfiguredChannels: !app.channels.audiences.isEmpty,
                         management: ChannelManagement(
                             bundleIdentifier: app.bundleId,
                             endpoint: ManagementEndpoint(

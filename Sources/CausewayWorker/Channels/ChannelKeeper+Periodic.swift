@@ -10,7 +10,8 @@ extension ChannelKeeper {
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) {
         let contentAsIs = try readRegistryAsIs(managedEnvironment)
         let areChannelsInUse =
-            managedEnvironment.isConfigured || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
+            managedEnvironment.hasConfiguredChannels
+            || registriesSeenComplete.contains(managedEnvironment.appEnvironment)
             || !contentAsIs.entries.isEmpty
             || !contentAsIs.unreadableEntries.isEmpty
             || !contentAsIs.intents.isEmpty || !contentAsIs.unreadableIntents.isEmpty
@@ -201,7 +202,7 @@ extension ChannelKeeper {
         )
         let failure = try await carryOut(reconciliation, content: content, at: managedEnvironment)
         for entry in content.entries
-        where !onlyResolvesIntents && entry.state == .active && entry.deleteAfterMilliseconds == nil {
+        where !onlyResolvesIntents && entry.state == .active && entry.deletionDueMilliseconds == nil {
             try planDeletionIfEnded(entry, at: managedEnvironment)
             await Task.yield()
         }

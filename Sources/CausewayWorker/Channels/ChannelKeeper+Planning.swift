@@ -2,7 +2,7 @@ import Redis
 
 /// How the keeper plans and cancels deletions of channels.
 extension ChannelKeeper {
-    /// Plans the deletion of an audience's channel after its end was admitted.
+    /// Plans the deletion of an audience's channel after the audience's end was admitted.
     func planDeletionAfterEnd(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -13,7 +13,7 @@ extension ChannelKeeper {
         try await planDeletionUnlessStarted(
             of: audience,
             at: managedEnvironment,
-            afterMilliseconds: max(
+            dueMilliseconds: max(
                 nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
                 storedUntilWallMilliseconds
             )
@@ -26,7 +26,7 @@ extension ChannelKeeper {
     func planDeletionUnlessStarted(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
-        afterMilliseconds: Int64
+        dueMilliseconds: Int64
     )
         async throws(ChannelFailure)
     {
@@ -36,7 +36,7 @@ extension ChannelKeeper {
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
                     guard entry.state == .active else { return true }
-                    return try planOrCancelDeletion(of: entry, afterMilliseconds: afterMilliseconds)
+                    return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
                 return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
             }
@@ -48,10 +48,10 @@ extension ChannelKeeper {
     /// Plans the deletion of a channel. Cancels the planned deletion instead if the audience has been started again.
     ///
     /// - Returns: false if another worker has changed the entry meanwhile.
-    private func planOrCancelDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> Bool {
+    private func planOrCancelDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> Bool {
         var presentEntry = entry
         if try !registry.isAudienceStarted(of: entry) {
-            guard let plannedEntry = try planDeletion(of: entry, afterMilliseconds: afterMilliseconds) else {
+            guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
                 return false
             }
             // A start may have been admitted after the check above and before the deletion was planned. The request of
@@ -60,7 +60,7 @@ extension ChannelKeeper {
             guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
-        guard presentEntry.deleteAfterMilliseconds != nil else { return true }
+        guard presentEntry.deletionDueMilliseconds != nil else { return true }
         return try registry.replaceIfUnchanged(presentEntry, with: Self.makeEntryWithoutPlannedDeletion(presentEntry))
     }
 
@@ -82,7 +82,7 @@ extension ChannelKeeper {
 
     private static func makeEntryWithoutPlannedDeletion(_ entry: ChannelEntry) -> ChannelEntry {
         var entry = entry
-        (entry.deleteAfterMilliseconds, entry.isPublished) = (nil, nil)
+        (entry.deletionDueMilliseconds, entry.isPublished) = (nil, nil)
         return entry
     }
 
@@ -98,9 +98,9 @@ extension ChannelKeeper {
     ///   active again.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(of entry: ChannelEntry, wasInAudienceHash: Bool) throws(ChannelFailure) -> ChannelEntry? {
-        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        guard entry.deletionDueMilliseconds != nil else { return entry }
         var decidedEntry = entry
-        decidedEntry.deleteAfterMilliseconds = nil
+        decidedEntry.deletionDueMilliseconds = nil
         let (isDecided, presentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
             if wasInAudienceHash, try registry.isAudienceStarted(of: entry) {
                 (decidedEntry.state, decidedEntry.isPublished) = (.active, nil)
@@ -117,7 +117,7 @@ extension ChannelKeeper {
     ///
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
     func cancelDeletion(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
-        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        guard entry.deletionDueMilliseconds != nil else { return entry }
         let activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
         let isChanged = try convertRedisErrors { () throws(RedisError) in
             try registry.replaceIfUnchanged(entry, with: activeEntry)
@@ -129,10 +129,10 @@ extension ChannelKeeper {
     /// loss of Redis.
     ///
     /// - Returns: the changed entry; nil if another worker has changed the entry since it was read.
-    func planDeletion(of entry: ChannelEntry, afterMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
-        guard entry.deleteAfterMilliseconds != afterMilliseconds else { return entry }
+    func planDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> ChannelEntry? {
+        guard entry.deletionDueMilliseconds != dueMilliseconds else { return entry }
         var plannedEntry = entry
-        (plannedEntry.deleteAfterMilliseconds, plannedEntry.isPublished) = (afterMilliseconds, nil)
+        (plannedEntry.deletionDueMilliseconds, plannedEntry.isPublished) = (dueMilliseconds, nil)
         return try registry.replaceIfUnchanged(entry, with: plannedEntry) ? plannedEntry : nil
     }
 
@@ -147,22 +147,22 @@ extension ChannelKeeper {
                 entry.createdAtMilliseconds <= end.atMilliseconds,
                 let presentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
                 presentEntry.channel == entry.channel, presentEntry.state == .active,
-                presentEntry.deleteAfterMilliseconds == nil
+                presentEntry.deletionDueMilliseconds == nil
             else { return }
             let plannedEntry = try planDeletion(
                 of: presentEntry,
-                afterMilliseconds: computeDeletionTime(of: entry, after: end, at: managedEnvironment)
+                dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // A start may have been admitted since the check. Its request may have found no planned deletion
-            // to cancel, so this call cancels the deletion.
+            // A start may have been admitted since the check. The start's request may have found no planned deletion to
+            // cancel, so this call cancels the deletion.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: presentEntry)
             }
         }
     }
 
-    private func computeDeletionTime(
+    private func computeDeletionDueMilliseconds(
         of entry: ChannelEntry,
         after end: ChannelRegistry.AudienceEnd,
         at managedEnvironment: ManagedEnvironment
@@ -182,13 +182,13 @@ extension ChannelKeeper {
     ///     planned deletion, an operator wants a channel: the result is nil.
     ///   - previousEndMilliseconds: the audience's last end before an operator requested the new channel; nil: none. No
     ///     deletion is planned because of this end.
-    func readDeletionTime(
+    func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
         previousEndMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws(RedisError) -> Int64? {
-        if let lostEntry, let plannedDueMilliseconds = lostEntry.deleteAfterMilliseconds,
+        if let lostEntry, let plannedDueMilliseconds = lostEntry.deletionDueMilliseconds,
             try !registry.isAudienceStarted(of: lostEntry)
         {
             return plannedDueMilliseconds
@@ -197,7 +197,7 @@ extension ChannelKeeper {
             end.atMilliseconds != previousEndMilliseconds
         else { return nil }
         if let lostEntry, lostEntry.createdAtMilliseconds > end.atMilliseconds { return nil }
-        return computeDeletionTime(of: newEntry, after: end, at: managedEnvironment)
+        return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
     /// Cancels the planned deletion of a channel that a command or an operator needs. Cancels nothing if the audience
@@ -209,7 +209,7 @@ extension ChannelKeeper {
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, previousEndMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?
     {
-        guard entry.deleteAfterMilliseconds != nil else { return entry }
+        guard entry.deletionDueMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(entry.app, entry.audience)
         }

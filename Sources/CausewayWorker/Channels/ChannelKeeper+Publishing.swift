@@ -163,7 +163,7 @@ extension ChannelKeeper {
     func makeChangingEntryFailure(_ audience: String, _ action: String) -> ChannelFailure {
         ChannelFailure(
             text: "the entry of \(audience) in the registry of channels changes while it is \(action)",
-            untilMilliseconds: nowMilliseconds,
+            retryPauseEndMilliseconds: nowMilliseconds,
             isTransient: false
         )
     }

@@ -22,21 +22,21 @@ extension ChannelKeeper {
             replacing: channel,
             storage: lostEntry?.storage
         )
-        if let deleteAfterMilliseconds = successor.deleteAfterMilliseconds {
+        if let deletionDueMilliseconds = successor.deletionDueMilliseconds {
             // The new entry has a planned deletion. A start may have been admitted meanwhile, and its request may have
-            // cancelled only the deletion of the former entry. Then this call cancels that of the new entry.
+            // cancelled only the deletion of the former entry. Then this call cancels the deletion of the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
-                afterMilliseconds: deleteAfterMilliseconds
+                dueMilliseconds: deletionDueMilliseconds
             )
         }
         return successor
     }
 
-    /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. The entry has a planned
-    /// deletion from the beginning if the audience has ended. A plan that is written later would be missing if the
-    /// worker died in between.
+    /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. If the audience has ended,
+    /// the entry has a planned deletion from the beginning. If the plan came in a later write, a crash before that
+    /// write would lose the plan.
     ///
     /// - Parameter previousEndMilliseconds: an end of the audience after which an operator requested the channel, so
     ///   that this end plans no deletion; nil: none.
@@ -51,7 +51,7 @@ extension ChannelKeeper {
             let presentEntry = try registry.readPresentEntry(forAudienceOf: newEntry)
             guard presentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
             var entry = newEntry
-            entry.deleteAfterMilliseconds = try readDeletionTime(
+            entry.deletionDueMilliseconds = try readDeletionDueMilliseconds(
                 of: newEntry,
                 replacing: presentEntry,
                 previousEndMilliseconds: previousEndMilliseconds,

@@ -117,8 +117,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Does the periodic work for one app in one environment. Reports an error as an event, so that
-    /// the work for others continues.
+    /// Does the periodic work for one app in one environment. Reports an error as an event, so that the work for other
+    /// apps and environments continues.
     private func maintainReportingErrors(_ managedEnvironment: ManagedEnvironment) async {
         do throws(ChannelFailure) {
             try await maintain(managedEnvironment)

@@ -38,7 +38,7 @@ extension ChannelKeeper {
         return lookup
     }
 
-    /// Reports the entries and intents that cannot be read. They do not stop the work for other audiences.
+    /// Reports the entries and intents that cannot be read. The work for other audiences continues.
     func reportUnreadableEntries(
         of content: Reconciliation.RegistryContent,
         at managedEnvironment: ManagedEnvironment
@@ -75,7 +75,7 @@ extension ChannelKeeper {
                 + "this one. Otherwise remove this field and the field t: together. The registry is then restored from "
                 + "\(topic.name). If the entry returns, first write a tombstone there for the key "
                 + "\(appEnvironment.app)/\(appEnvironment.environment)/\(audience)",
-            untilMilliseconds: nowMilliseconds,
+            retryPauseEndMilliseconds: nowMilliseconds,
             isTransient: false
         )
     }
@@ -108,7 +108,9 @@ extension ChannelKeeper {
     /// registry complete.
     func restoreIncompleteRegistries() throws(ChannelFailure) {
         try restore(
-            managedEnvironments.filter { $0.isConfigured || registriesSeenComplete.contains($0.appEnvironment) }
+            managedEnvironments.filter {
+                $0.hasConfiguredChannels || registriesSeenComplete.contains($0.appEnvironment)
+            }
         )
     }
 
@@ -131,7 +133,7 @@ extension ChannelKeeper {
         guard restorationTokens.isEmpty else {
             throw ChannelFailure(
                 text: "the registry of channels changes while it is restored",
-                untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
+                retryPauseEndMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
         }
     }
@@ -177,7 +179,9 @@ extension ChannelKeeper {
     /// Reads the topic. After a failure, throws the same failure for a while, so that not every request waits for
     /// Kafka's timeout.
     private func readPublishedChannels() throws(ChannelFailure) -> PublishedChannels {
-        if let restorationFailure, nowMilliseconds < restorationFailure.untilMilliseconds { throw restorationFailure }
+        if let restorationFailure, nowMilliseconds < restorationFailure.retryPauseEndMilliseconds {
+            throw restorationFailure
+        }
         do throws(KafkaError) {
             var channels = try topic.readChannels()
             for index in channels.entries.indices { channels.entries[index].isPublished = true }
@@ -186,7 +190,7 @@ extension ChannelKeeper {
             let failure = ChannelFailure(
                 text:
                     "the registry of channels in Redis is not complete, and the channels cannot be read from Kafka: \(error)",
-                untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
+                retryPauseEndMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
             )
             restorationFailure = failure
             throw failure

@@ -14,13 +14,13 @@ import Synchronization
 /// soon afterwards usually finds and deletes the channel. A lease in Redis lets only one process at a time create an
 /// audience's channel. If Redis loses the lease or the lease expires, two processes may do so.
 package actor ChannelKeeper {
-    /// An app in one environment, with the settings of its channels and the client that manages them.
+    /// An app in one environment, with the settings of its channels and the client that manages the channels.
     struct ManagedEnvironment: Sendable {
         var appEnvironment: AppEnvironment
         var storage: ChannelEntry.Storage
         var keepAfterEndMilliseconds: Int64
         /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
-        var isConfigured: Bool
+        var hasConfiguredChannels: Bool
         var management: ChannelManagement
     }
 
@@ -43,9 +43,9 @@ package actor ChannelKeeper {
     /// While another process creates an audience's channel: the time between two checks whether it has finished.
     static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper refuses to create a channel after a transient error. During this time, the next commands to
-    /// the audience cause no request to APNs. `lastingFailureMilliseconds` applies after any other error.
-    static let transientFailureMilliseconds: Int64 = 60_000
-    private static let lastingFailureMilliseconds: Int64 = 600_000
+    /// the audience cause no request to APNs. `lastingFailurePauseMilliseconds` applies after any other error.
+    static let transientFailurePauseMilliseconds: Int64 = 60_000
+    private static let lastingFailurePauseMilliseconds: Int64 = 600_000
 
     private let executor = BlockingExecutor(label: "channel keeper")
     nonisolated package var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
@@ -60,14 +60,14 @@ package actor ChannelKeeper {
     /// The apps and environments whose registry this process has seen complete. If such a registry becomes
     /// incomplete, Redis has lost it.
     var registriesSeenComplete: Set<AppEnvironment> = []
-    /// Why the last failed restoration could not read the topic. Until the `untilMilliseconds` of this failure, no
-    /// restoration reads the topic.
+    /// Why the last failed restoration could not read the topic. No restoration reads the topic before
+    /// `retryPauseEndMilliseconds` of this failure.
     var restorationFailure: ChannelFailure?
     /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the topic
     /// fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
-    /// Why channels could not be created, at most `failuresMax` failures (R4). Until a failure expires, each
-    /// further attempt to create the channel throws it.
+    /// Why channels could not be created, at most `failuresMax` failures (R4). Until `retryPauseEndMilliseconds` of a
+    /// failure, each further attempt to create the channel throws this failure.
     private var failures: [FailureKey: ChannelFailure] = [:]
     private static let failuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
@@ -109,9 +109,9 @@ package actor ChannelKeeper {
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
     ///   - previousEndMilliseconds: if an operator requests the channel: when the audience last ended before the
-    ///     request. This end must not delete the channel: the call plans no deletion because of it, and cancels a
-    ///     planned one. (If the channel is older than the end, the daily comparison plans the deletion again.) Nil for
-    ///     commands: every end counts.
+    ///     request. This end must not delete the channel: the call plans no deletion because of this end, and cancels a
+    ///     planned deletion. (If the channel is older than the end, the daily comparison plans the deletion again.) Nil
+    ///     for commands: every end counts.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -136,7 +136,7 @@ package actor ChannelKeeper {
             if let failure = failures[
                 FailureKey(appEnvironment: managedEnvironment.appEnvironment, audience: audience)
             ],
-                nowMilliseconds < failure.untilMilliseconds
+                nowMilliseconds < failure.retryPauseEndMilliseconds
             {
                 throw failure
             }
@@ -160,7 +160,10 @@ package actor ChannelKeeper {
                 if let entry { return entry }
             }
             guard nowMilliseconds < deadlineMilliseconds else {
-                throw ChannelFailure(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
+                throw ChannelFailure(
+                    text: "another worker is creating the channel",
+                    retryPauseEndMilliseconds: nowMilliseconds
+                )
             }
             // No event tells this process about a channel that another process creates, so poll Redis.
             try? await Task.sleep(for: Self.creationPollInterval)
@@ -233,7 +236,7 @@ package actor ChannelKeeper {
             )
             guard let entry = addedEntry else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
-                // know that channel, so this process deletes its own.
+                // know that channel, so this process deletes the channel that it has created itself.
                 isRedundant = true
                 try await deleteRedundantChannel(channel, of: intent, at: managedEnvironment)
                 return nil
@@ -247,7 +250,7 @@ package actor ChannelKeeper {
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if hasIntent, !mayExistAtAPNs { try? registry.remove([intent], appEnvironment) }
-            failures = failures.filter { nowMilliseconds < $0.value.untilMilliseconds }
+            failures = failures.filter { nowMilliseconds < $0.value.retryPauseEndMilliseconds }
             if failures.count < Self.failuresMax {
                 failures[FailureKey(appEnvironment: appEnvironment, audience: audience)] = failure
             }
@@ -312,7 +315,7 @@ package actor ChannelKeeper {
     ) async throws(ChannelFailure) -> Bool {
         var entry = previousEntry
         entry.state = .deleting
-        if isOrderedByOperator { entry.deleteAfterMilliseconds = nil }
+        if isOrderedByOperator { entry.deletionDueMilliseconds = nil }
         do {
             // Without Kafka the deletion cannot be completed, so the channel stays in the audience's hash.
             if let topicPause, isTopicPaused { throw topicPause.error }
@@ -354,7 +357,11 @@ package actor ChannelKeeper {
     func makeFailure(_ error: any Error) -> ChannelFailure {
         let isTransient =
             (error as? ChannelError)?.isTransient ?? !((error as? KafkaError)?.concernsOneRecord ?? false)
-        let milliseconds = isTransient ? Self.transientFailureMilliseconds : Self.lastingFailureMilliseconds
-        return ChannelFailure(error, untilMilliseconds: nowMilliseconds + milliseconds, isTransient: isTransient)
+        let milliseconds = isTransient ? Self.transientFailurePauseMilliseconds : Self.lastingFailurePauseMilliseconds
+        return ChannelFailure(
+            error,
+            retryPauseEndMilliseconds: nowMilliseconds + milliseconds,
+            isTransient: isTransient
+        )
     }
 }

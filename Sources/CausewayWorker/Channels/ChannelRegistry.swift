@@ -215,11 +215,11 @@ final class ChannelRegistry {
     /// ``restoredDeletionDelayMillisecondsMin`` at the earliest.
     private static func postponeDeletion(of entry: ChannelEntry, atMilliseconds: Int64) -> ChannelEntry {
         let earliestDueMilliseconds = atMilliseconds + restoredDeletionDelayMillisecondsMin
-        guard entry.state == .active, let plannedDueMilliseconds = entry.deleteAfterMilliseconds,
+        guard entry.state == .active, let plannedDueMilliseconds = entry.deletionDueMilliseconds,
             plannedDueMilliseconds < earliestDueMilliseconds
         else { return entry }
         var postponedEntry = entry
-        (postponedEntry.deleteAfterMilliseconds, postponedEntry.isPublished) = (earliestDueMilliseconds, nil)
+        (postponedEntry.deletionDueMilliseconds, postponedEntry.isPublished) = (earliestDueMilliseconds, nil)
         return postponedEntry
     }
 

@@ -3,7 +3,7 @@ import Kafka
 
 /// What `causeway.channels` says at one moment.
 struct PublishedChannels {
-    /// A record that this release cannot read. It is the newest one of its key.
+    /// The newest record of a key, if this release cannot read the record.
     struct UnreadableRecord: Equatable {
         /// The maximum number of bytes of a value that are kept: far more than an entry of any release needs. A longer
         /// value is cut off.

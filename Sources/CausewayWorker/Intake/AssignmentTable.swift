@@ -9,24 +9,24 @@ struct AssignmentTable {
         /// A number that no other assignment of this process has. It identifies the assignment between the Kafka thread
         /// and the lanes. The cores have their own `assignmentEpoch`.
         var assignmentNumber: UInt32
-        /// Nil if the lane's core already has its maximum of partitions. The partition's records are then discarded and
-        /// not settled, so none of its offsets is committed. They are read again after the next assignment.
+        /// The lane that gets the partition's records. Nil if the lane's core already has its maximum of partitions:
+        /// the records are then discarded unsettled, and are read again after the next assignment.
         var lane: Int?
         var isDrained = false
-        /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
-        var reportedEndOffset: Int64 = -1
+        /// The log's end that the Kafka thread last reported to the lane; -1: none yet.
+        var reportedLogEndOffset: Int64 = -1
         /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
-        /// The end of the log, if reading has reached it and no record was dealt afterwards; otherwise -1.
+        /// The offset at which reading has reached the log's end; -1 before that, and again after another record.
         ///
-        /// With `read_committed`, transaction markers or an open transaction may follow the last record. So the high
-        /// watermark cannot tell that no record is left.
-        var reachedEndOffset: Int64 = -1
+        /// The log's end that brokers report may be higher: with `read_committed`, no reader gets the transaction
+        /// markers or the open transaction after the last record.
+        var reachedLogEndOffset: Int64 = -1
         /// How many rewinds of the partition the lane has requested. Each inbox entry has the count at which its record
-        /// was dealt. The lane discards an entry with a lower count than its own, because the entry's record will be
-        /// read again.
+        /// was dealt. The lane discards an entry if the lane's own count is higher, because the record will be read
+        /// again.
         var rewindRequestCount: UInt16 = 0
         /// The last rereading of the partition after Redis lost writes; nil: there was none.
         var rereading: Rereading?
@@ -37,7 +37,7 @@ struct AssignmentTable {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
         var identifier: UInt64
         /// Where the rereading ends. All records below this offset were settled before the rereading began. In this
-        /// assignment, no offset below it is committed, because that would move the group's position back.
+        /// assignment, no lower offset is committed, because the commit would move the group's position back.
         var endOffset: Int64
         var isComplete: Bool
     }
@@ -127,7 +127,7 @@ struct AssignmentTable {
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
-    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before it. Returns false if
+    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before. Returns false if
     /// the report belongs to an assignment that has ended.
     mutating func noteRewindRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
@@ -153,26 +153,29 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes the end of a partition's log, from which the lane computes its backlog. The end is the high watermark
-    /// until reading has reached the end of the log. Then the offset after the last dealt record counts as the end,
-    /// because only transaction markers or an open transaction can follow that record.
+    /// Notes the end of a partition's log, from which the lane computes its backlog. After reading has reached the
+    /// log's end, the offset after the last dealt record is noted instead, because only transaction markers or an open
+    /// transaction can follow that record.
     ///
-    /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
-    mutating func updateReportedEnd(highWatermark: Int64, of partition: TopicPartition) -> Entry? {
+    /// - Parameter logEndOffset: the log's end that the brokers reported.
+    /// - Returns: the entry if its lane does not know the noted end yet; else nil.
+    mutating func updateReportedLogEnd(logEndOffset: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
-        let validHighWatermark = min(max(0, highWatermark), Self.validOffsets.upperBound)
-        let endOffset = entry.reachedEndOffset >= 0 ? max(0, entry.nextOffset) : validHighWatermark
-        guard entry.reportedEndOffset != endOffset else { return nil }
-        updateEntry(partition.topic.index, partition.partition) { $0?.reportedEndOffset = endOffset }
+        let validLogEndOffset = min(max(0, logEndOffset), Self.validOffsets.upperBound)
+        let endOffset = entry.reachedLogEndOffset >= 0 ? max(0, entry.nextOffset) : validLogEndOffset
+        guard entry.reportedLogEndOffset != endOffset else { return nil }
+        updateEntry(partition.topic.index, partition.partition) { $0?.reportedLogEndOffset = endOffset }
         return self[partition]
     }
 
-    /// - Parameter offset: the end of the log: the position of the next record or transaction marker. Offsets
-    ///   outside ``validOffsets`` are ignored.
-    mutating func noteLogEnd(of partition: TopicPartition, offset: Int64) {
+    /// Notes that reading has reached the end of a partition's log.
+    ///
+    /// - Parameter offset: the position of the next record or transaction marker. Offsets outside ``validOffsets`` are
+    ///   ignored.
+    mutating func noteReachedLogEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.validOffsets.contains(offset) else { return }
         updateEntry(partition.topic.index, partition.partition) { entry in
-            entry?.reachedEndOffset = offset
+            entry?.reachedLogEndOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(settledEndOffset: -1) }
         }
@@ -182,7 +185,7 @@ struct AssignmentTable {
     mutating func noteDealtRecord(_ topic: Int32, _ partition: Int32, offset: Int64) {
         updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
-            entry?.reachedEndOffset = -1
+            entry?.reachedLogEndOffset = -1
             if let unsettledOffset = entry?.firstUnsettledOffset, unsettledOffset < 0 {
                 entry?.firstUnsettledOffset = offset
             }
@@ -195,7 +198,7 @@ struct AssignmentTable {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
                 guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
-                let undealtRecordCount = max(0, entry.reportedEndOffset - entry.nextOffset)
+                let undealtRecordCount = max(0, entry.reportedLogEndOffset - entry.nextOffset)
                 let (total, hasOverflowed) = sum.addingReportingOverflow(undealtRecordCount)
                 return hasOverflowed ? .max : total
             }
@@ -204,7 +207,7 @@ struct AssignmentTable {
     /// Returns the partitions of a topic whose log has records that were not dealt yet. A partition counts only after
     /// its first dealt record, because its `nextOffset` is unknown before.
     func findPartitionsWithUndealtRecords(of topic: Int32) -> [TopicPartition] {
-        partitions { $0.nextOffset >= 0 && $0.reportedEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
+        partitions { $0.nextOffset >= 0 && $0.reportedLogEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
     }
 
     private func partitions(where isIncluded: (Entry) -> Bool) -> [TopicPartition] {
@@ -235,7 +238,7 @@ extension AssignmentTable.Entry {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading: the last records that had to be read again may have
         // been deleted, or may be transaction markers, which no reader gets.
-        let isAtEnd = reachedEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
+        let isAtEnd = reachedLogEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }
 }

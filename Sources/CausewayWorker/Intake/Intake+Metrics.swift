@@ -31,7 +31,7 @@ extension Intake {
         metricRegistry.condition.change {
             $0.assignedPartitionCount = count
             if $0.consumerGroupState != .left { $0.consumerGroupState = state }
-            if state == .member { $0.isTopicMissing = false }
+            if state == .member { $0.isCommandsTopicMissing = false }
         }
     }
 
@@ -84,18 +84,18 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // If nothing is fetched from a partition, the thread has asked the brokers for its log's end. If that end is
-        // higher than the one that reading has reached, the log has new records.
-        let logEnd = assignment.flatMap { entry in
-            entry.reachedEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
-                ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.reachedEndOffset) : nil
+        // The thread has asked the brokers for the log ends of partitions from which nothing is fetched. If such an end
+        // is higher than the one that reading has reached, the log has new records.
+        let reachedLogEnd = assignment.flatMap { entry in
+            entry.reachedLogEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
+                ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.reachedLogEndOffset) : nil
         }
         return PartitionLag.countRecords(
             firstUnsettledOffset: assignment?.firstUnsettledOffset ?? -1,
             startPosition: consumer.startPositions[partition],
-            lowWatermark: watermarks?.low ?? -1,
-            highWatermark: max(watermarks?.high ?? -1, unfetchedPartitions.logEndOffsets[partition] ?? -1),
-            logEnd: logEnd
+            logStartOffset: watermarks?.low ?? -1,
+            logEndOffset: max(watermarks?.high ?? -1, unfetchedPartitions.logEndOffsets[partition] ?? -1),
+            reachedLogEnd: reachedLogEnd
         ) ?? -1
     }
 

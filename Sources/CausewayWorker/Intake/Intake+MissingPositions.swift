@@ -5,8 +5,8 @@ import Reactor
 
 /// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
 /// for their committed offsets. A partition without a committed offset is then read from its beginning. In any other
-/// partition the committed offset is no longer in the log: then it moves to `UnfetchedPartitions`, and stays stopped
-/// until an operator acts.
+/// partition, the committed offset is no longer in the log. Such a partition moves to `UnfetchedPartitions`, and stays
+/// stopped until an operator acts.
 struct PartitionsWithoutPosition {
     /// The time between two requests to the brokers. If no broker responds, a request may block the Kafka
     /// thread for seconds.
@@ -63,8 +63,7 @@ extension Intake {
                 switch offsetOrError {
                 case .success(let committedOffset): offset = committedOffset
                 case .failure(let error):
-                    // The coordinator refuses only this partition, so the other partitions need not wait for
-                    // it.
+                    // The coordinator refuses only this partition, so continue with the other partitions.
                     reportError(error)
                     continue
                 }

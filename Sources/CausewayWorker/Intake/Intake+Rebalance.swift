@@ -15,8 +15,8 @@ struct EmptyAssignmentCheck {
     /// records.
     static let requestTimeoutMilliseconds: Int32 = 500
 
-    /// Whether the group has given this worker no partitions, and the brokers have not said yet that the commands
-    /// topic has some.
+    /// Whether the last assignment has no partitions, and the brokers have not said yet that the commands topic has
+    /// some.
     private(set) var isUnconfirmed = false
     private var requestDueMilliseconds: Int64 = 0
 
@@ -83,7 +83,7 @@ extension Intake {
         )
         loop.refreshClock()
         if let count {
-            metricRegistry.condition.change { $0.isTopicMissing = count == 0 }
+            metricRegistry.condition.change { $0.isCommandsTopicMissing = count == 0 }
             if count > 0 {
                 emptyAssignmentCheck.noteAssignment(isEmpty: false)
                 return noteConsumerGroupState(.member)

@@ -28,8 +28,8 @@ struct RereadingState {
     /// polls of `StoreWatch`, so that each poll sees new offsets.
     static let publicationIntervalMilliseconds: Int64 = 200
 
-    /// A partition that its lane is draining. All such partitions are read again together, each from its
-    /// `startPosition`. This begins when each of them is drained or its `drainEndMilliseconds` has passed.
+    /// A partition that its lane is draining before a rereading. The rereading of all such partitions begins together,
+    /// when each is drained or its `drainEndMilliseconds` has passed.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var startPosition: SeekPosition
@@ -125,10 +125,10 @@ extension Intake {
     /// The deferred and the fan-out topic have no marks, because their commands are in the commands topic and
     /// are read again there.
     ///
-    /// A rereading also reads commands that were deferred before. If this lane deferred a command, it waits for the
-    /// deferred record, and sends the command with its alert. A deferral by another worker is unknown to this lane: it
-    /// sends the state at once, without the alert (R25). The deferred record is then a duplicate, so the alert never
-    /// rings.
+    /// A rereading also reads commands that were deferred before. If this lane deferred a command, the lane waits for
+    /// the deferred record, and sends the command with its alert. If another worker deferred the command, this lane
+    /// does not know the deferral. The lane then sends the state at once, without the alert (R25). The deferred record
+    /// becomes a duplicate, so the alert never rings.
     ///
     /// A partition without a lane has no marks either, because its records are not read.
     private var markedPartitions: [TopicPartition] {
@@ -218,7 +218,7 @@ extension Intake {
             for (request, startPosition) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
                 // Compare with the last dealt record, not only with the settled offset: a record above the settled
-                // offset may be settled too, and Redis may have lost what it wrote.
+                // offset may be settled too, and Redis may have lost what that record wrote.
                 let dealtEndOffset = max(findSettledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
                 guard let startPosition, dealtEndOffset > max(0, startPosition.rawOffset) else {
                     assignments.beginRereading(
@@ -267,16 +267,16 @@ extension Intake {
         for (index, drainingPartition) in drainingPartitions.enumerated() {
             let topicPartition = drainingPartition.request.topicPartition
             guard let entry = assignments[topicPartition] else { continue }
-            // Read the settled offset before the seek. It depends on the consumer's start position, which the seek
-            // overwrites.
+            // Read the settled offset before the seek: this offset depends on the consumer's start position, which the
+            // seek overwrites.
             let settledEndOffset = findSettledEndOffset(of: topicPartition, entry)
             if let error = consumer.seek(
                 topicPartition,
                 to: drainingPartition.startPosition.limited(to: settledEndOffset)
             ) {
                 reportError(error)
-                // Try again later with this partition and those after it. If a broker does not respond for this
-                // partition, it would probably not respond for the next one.
+                // Try again later with this partition and the partitions after it. If a broker does not respond now,
+                // the requests for the next partitions would probably fail too.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
                 rereading.drainingPartitions = Array(drainingPartitions[index...])

@@ -7,9 +7,9 @@ import Reactor
 /// The Kafka thread. It is the worker's member of the consumer group, takes the producer's delivery reports,
 /// and exchanges records and reports with the lanes.
 ///
-/// It polls records one by one and deals them to the lanes by partition. It stores the offsets that the lanes
-/// report as settled. Four times a second by default, it commits them, with the settled offsets above them as
-/// metadata. If a lane takes no records, the thread pauses that lane's partitions and keeps polling for the others.
+/// It polls records and deals them to the lanes by partition. It stores the offsets that the lanes report as settled.
+/// Four times a second by default, it commits the stored offsets, with the settled offsets above them as metadata
+/// (R10). If a lane takes no records, the thread pauses that lane's partitions and polls for the others.
 final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, ConsumerHandler, LoggingThread {
     /// Indices of the topics in the consumer's list.
     static let commandsTopicIndex: Int32 = 0
@@ -18,18 +18,18 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     static let fanoutTopicIndex: Int32 = 3
     static let topicCount = 4
 
-    /// The maximum number of records and other events that the thread polls before it does its other work.
+    /// The maximum number of records and other events that one iteration polls.
     static let recordsPerIterationMax = LaneMailbox.inboxCapacity
     /// The least time between two iterations of this thread (passes of its event loop). Each iteration polls
     /// librdkafka. The cost of waking threads is the same for an iteration with one record and an iteration with a
     /// hundred. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
     static let iterationIntervalMicrosecondsMin: Int64 = 10_000
-    /// The interval of a regular poll. librdkafka signals records only when its empty queue gets one, and
-    /// this poll finds them even if the signal is missed.
+    /// The time between two polls that need no signal. librdkafka signals only the first record in an empty queue. If
+    /// the signal is missed, the next such poll finds the records.
     static let pollIntervalMilliseconds: Int64 = 100
-    /// The time between two reports to the lanes about the ends of their partitions' logs. From them, a lane knows how
+    /// The time between two reports to the lanes about the ends of their partitions' logs. From these, a lane knows how
     /// far it is behind, and whether it must read ahead (R21).
-    static let watermarkIntervalMilliseconds: Int64 = 100
+    static let logEndReportIntervalMilliseconds: Int64 = 100
 
     enum Phase {
         /// Next: `draining`, by `stop` or `fail`.
@@ -71,7 +71,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     var phase = Phase.running
     var assignments = AssignmentTable()
     private var isIterationEndRequested = false
-    private var watermarksDueMilliseconds: Int64 = 0
+    private var logEndReportDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that calls `wakeFetchingIfDue` again.
     private var isFetchTimerSet = false
@@ -156,7 +156,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         if signals.isStopRequested { return stop() }
         if signals.takeSettingsOffer() { orderLanesToTakeSettings() }
         moveOverflowsToInboxes()
-        reportHighWatermarks()
+        reportLogEnds()
         resumeDuePartitions()
         pollRecords()
         wakeFetchingIfDue()
@@ -184,7 +184,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             case .none: return
             case .partitionEnd(let partition, let offset):
                 pollCount += 1
-                noteLogEnd(of: partition, offset: offset)
+                noteReachedLogEnd(of: partition, offset: offset)
             case .error(let error):
                 pollCount += 1
                 notePollError(error)
@@ -205,8 +205,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         if isDue {
             consumer.wakeFetching(of: assignments.findPartitionsWithUndealtRecords(of: Self.commandsTopicIndex))
         }
-        // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a
-        // timer wakes it.
+        // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a timer
+        // wakes the thread.
         if undealtRecordCount > 0, !isFetchTimerSet {
             isFetchTimerSet = true
             _ = loop.schedule(
@@ -218,8 +218,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     }
 
     /// Whether the thread may poll. While a record waits for room in a lane's inbox, the thread does not poll. If the
-    /// wait is long, the lane's partitions are paused, and the thread polls again for the group and the other lanes. It
-    /// stops when ``LaneOverflow/entriesMax`` records wait for a paused lane.
+    /// wait is long, the lane's partitions are paused, and the thread polls again for the group and the other lanes.
+    /// But it does not poll while ``LaneOverflow/entriesMax`` records wait for a paused lane.
     private var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
@@ -247,16 +247,16 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             rewindRequestCount: assignment.rewindRequestCount,
             topic: topic,
             partition: partition,
-            bytes: UInt32(clamping: recordBytes)
+            recordBytes: UInt32(clamping: recordBytes)
         )
         noteLaneToWake(lane)
         assignments.noteDealtRecord(topic, partition, offset: offset)
-        if topic == Self.commandsTopicIndex, assignment.reportedEndOffset < 0 {
+        if topic == Self.commandsTopicIndex, assignment.reportedLogEndOffset < 0 {
             // Send the log's end before the partition's first record. A lane that is far behind must know its
             // backlog before it begins to send.
-            reportHighWatermark(TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
+            reportLogEnd(of: TopicPartition(topic: TopicIdentifier(index: topic), partition: partition))
         }
-        // Push the record only if none waits for the lane: it must not overtake an older record of its partition.
+        // Push the record only if no other waits for the lane. The records of a partition must stay in order.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
         return false
@@ -264,46 +264,46 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        guard inboxLimiters[lane].hasRoom(for: Int(entry.bytes), untakenEntryCount: mailboxes[lane].inbox.count),
+        guard inboxLimiters[lane].hasRoom(for: Int(entry.recordBytes), untakenEntryCount: mailboxes[lane].inbox.count),
             rings[lane].push(entry)
         else { return false }
-        inboxLimiters[lane].append(Int(entry.bytes))
+        inboxLimiters[lane].append(Int(entry.recordBytes))
         return true
     }
 
     /// Reports the ends of the logs of the commands topic to the lanes. librdkafka received these ends with its last
     /// fetches, so this makes no request to a broker.
-    private func reportHighWatermarks() {
-        guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
-        watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkIntervalMilliseconds
+    private func reportLogEnds() {
+        guard loop.nowMilliseconds >= logEndReportDueMilliseconds else { return }
+        logEndReportDueMilliseconds = loop.nowMilliseconds + Self.logEndReportIntervalMilliseconds
         for partition in assignments.assignedPartitions where partition.topic.index == Self.commandsTopicIndex {
-            reportHighWatermark(partition)
+            reportLogEnd(of: partition)
         }
     }
 
-    /// Notes that reading has reached the end of a partition's log. Even if the high watermark is higher, no
-    /// record can be read now: only transaction markers or an open transaction may follow.
-    private func noteLogEnd(of partition: TopicPartition, offset: Int64) {
-        assignments.noteLogEnd(of: partition, offset: offset)
-        if partition.topic.index == Self.commandsTopicIndex { reportHighWatermark(partition) }
+    /// Notes that reading has reached the end of a partition's log. The brokers may report a higher end, but no record
+    /// can be read now: only transaction markers or an open transaction may follow.
+    private func noteReachedLogEnd(of partition: TopicPartition, offset: Int64) {
+        assignments.noteReachedLogEnd(of: partition, offset: offset)
+        if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
     }
 
-    private func reportHighWatermark(_ partition: TopicPartition) {
+    private func reportLogEnd(of partition: TopicPartition) {
         // The ring's places above `partitionsMax` are reserved for orders that must not be lost. A log end that is
         // not sent now is sent later.
         guard let lane = assignments[partition]?.lane,
             mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
-            let highWatermark = consumer.watermarks(of: partition)?.high, highWatermark >= 0,
-            let assignment = assignments.updateReportedEnd(highWatermark: highWatermark, of: partition)
+            let logEndOffset = consumer.watermarks(of: partition)?.high, logEndOffset >= 0,
+            let assignment = assignments.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition)
         else { return }
         _ = mailboxes[lane].orders
             .push(
                 LaneOrder(
-                    kind: .noteHighWatermark,
+                    kind: .noteLogEnd,
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignmentNumber: assignment.assignmentNumber,
-                    highWatermark: assignment.reportedEndOffset
+                    logEndOffset: assignment.reportedLogEndOffset
                 )
             )
         noteLaneToWake(lane)

@@ -8,41 +8,43 @@ enum PartitionLag {
     /// - Parameters:
     ///   - firstUnsettledOffset: the first unsettled offset; -1 before the first record of this assignment.
     ///   - startPosition: where reading began. Without an unsettled offset, the lag is counted from here.
-    ///   - lowWatermark: the oldest offset in the log; negative if it is not known.
-    ///   - highWatermark: the end of the log that the brokers last reported; negative if it is not known.
-    ///   - logEnd: the end of the log, if reading has reached the end and no record was dealt afterwards; else nil.
-    ///     Replaces the watermarks, because the offsets below the end may be only transaction markers.
+    ///   - logStartOffset: the oldest offset in the log; negative if it is not known.
+    ///   - logEndOffset: the end of the log that the brokers last reported; negative if it is not known.
+    ///   - reachedLogEnd: where reading has reached the log's end; nil before that, and again when another record is
+    ///     dealt. If set, `startPosition`, `logStartOffset` and `logEndOffset` are not used, because the offsets up to
+    ///     there may be only transaction markers.
     static func countRecords(
         firstUnsettledOffset: Int64,
         startPosition: SeekPosition?,
-        lowWatermark: Int64,
-        highWatermark: Int64,
-        logEnd: LogEnd? = nil
+        logStartOffset: Int64,
+        logEndOffset: Int64,
+        reachedLogEnd: ReachedLogEnd? = nil
     ) -> Int64? {
-        if let logEnd {
-            // If all dealt records are settled, the lag is 0: after them, the log has no record for a reader, only for
-            // example transaction markers.
-            let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == logEnd.nextOffset
-            return isSettled ? 0 : max(0, logEnd.endOffset - firstUnsettledOffset)
+        if let reachedLogEnd {
+            // If all dealt records are settled, the lag is 0: only transaction markers or an open transaction can
+            // follow them.
+            let isSettled = firstUnsettledOffset < 0 || firstUnsettledOffset == reachedLogEnd.nextOffset
+            return isSettled ? 0 : max(0, reachedLogEnd.offset - firstUnsettledOffset)
         }
-        guard highWatermark >= 0 else { return nil }
+        guard logEndOffset >= 0 else { return nil }
         let nextOffset: Int64
         switch startPosition {
         case _ where firstUnsettledOffset >= 0: nextOffset = firstUnsettledOffset
         case .offset(let offset): nextOffset = offset
-        case .beginning: nextOffset = max(0, lowWatermark)
-        case .end: nextOffset = highWatermark
+        case .beginning: nextOffset = max(0, logStartOffset)
+        case .end: nextOffset = logEndOffset
         case nil: return nil
         }
         // The lag is unknown if the log ends below `nextOffset`. The log has then lost records: for example, the topic
         // was deleted and created again.
-        return nextOffset <= highWatermark ? highWatermark - max(nextOffset, lowWatermark, 0) : nil
+        return nextOffset <= logEndOffset ? logEndOffset - max(nextOffset, logStartOffset, 0) : nil
     }
 
     /// The positions of a partition that was read to the end of its log.
-    struct LogEnd {
+    struct ReachedLogEnd {
         /// One above the last record that was dealt; -1: no record yet.
         var nextOffset: Int64
-        var endOffset: Int64
+        /// `AssignmentTable.Entry.reachedLogEndOffset`.
+        var offset: Int64
     }
 }

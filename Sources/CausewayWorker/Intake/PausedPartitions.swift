@@ -14,8 +14,8 @@ import Kafka
 /// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
 /// kept, so later changes of the wall clock have no effect.
 struct PausedPartitions {
-    /// A pause usually ends at a whole multiple of this time. A pause discards fetched records, so each
-    /// resume should find all records that come due in one second.
+    /// A pause usually ends at a whole multiple of this time. A pause discards fetched records, so one resume should
+    /// find all records that become due within one second.
     static let resumeIntervalMilliseconds: Int64 = 1_000
     /// The longest delay that can be configured. A record is due at most this long after its timestamp, so a wrong
     /// header cannot stop its partition forever.
@@ -24,17 +24,17 @@ struct PausedPartitions {
     private static let clockSkewMillisecondsMax: Int64 = 5_000
 
     /// When reading of each partition continues.
-    private var dueMilliseconds: [TopicPartition: Int64] = [:]
+    private var dueMillisecondsByPartition: [TopicPartition: Int64] = [:]
 
-    var partitions: Set<TopicPartition> { Set(dueMilliseconds.keys) }
+    var partitions: Set<TopicPartition> { Set(dueMillisecondsByPartition.keys) }
 
-    func contains(_ partition: TopicPartition) -> Bool { dueMilliseconds[partition] != nil }
+    func contains(_ partition: TopicPartition) -> Bool { dueMillisecondsByPartition[partition] != nil }
 
     /// Returns the monotonic time at which a record must be read.
     ///
-    /// A record without a due time is read at once. So is a record whose timestamp is more than five seconds in
-    /// the future, because the clock of the worker that wrote it was wrong. ``delayMillisecondsMax`` limits how long
-    /// after its timestamp a record can be due.
+    /// A record without a due time is read at once. A record whose timestamp is more than five seconds in the future is
+    /// read at once too, because the clock of the worker that wrote the record was wrong. ``delayMillisecondsMax``
+    /// limits how long after its timestamp a record can be due.
     ///
     /// - Parameters:
     ///   - wallDueMilliseconds: when the record is due, from its header.
@@ -50,7 +50,7 @@ struct PausedPartitions {
     }
 
     mutating func add(_ partition: TopicPartition, untilMilliseconds: Int64) {
-        dueMilliseconds[partition] = Self.resumptionDueMilliseconds(atOrAfter: untilMilliseconds)
+        dueMillisecondsByPartition[partition] = Self.resumptionDueMilliseconds(atOrAfter: untilMilliseconds)
     }
 
     /// Returns the first multiple of ``resumeIntervalMilliseconds`` at or after the due time.
@@ -59,7 +59,7 @@ struct PausedPartitions {
     }
 
     mutating func takeDue(nowMilliseconds: Int64) -> [TopicPartition] {
-        dueMilliseconds.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
+        dueMillisecondsByPartition.isEmpty ? [] : removeEntries { $1 <= nowMilliseconds }
     }
 
     /// Removes and returns the waiting partitions that match, even if they are not due.
@@ -68,11 +68,11 @@ struct PausedPartitions {
     }
 
     private mutating func removeEntries(where isRemoved: (TopicPartition, Int64) -> Bool) -> [TopicPartition] {
-        let removedPartitions = dueMilliseconds.filter { isRemoved($0.key, $0.value) }.map(\.key)
-        for partition in removedPartitions { dueMilliseconds[partition] = nil }
+        let removedPartitions = dueMillisecondsByPartition.filter { isRemoved($0.key, $0.value) }.map(\.key)
+        for partition in removedPartitions { dueMillisecondsByPartition[partition] = nil }
         return removedPartitions
     }
 
     /// Forgets a partition that was revoked.
-    mutating func remove(_ partition: TopicPartition) { dueMilliseconds[partition] = nil }
+    mutating func remove(_ partition: TopicPartition) { dueMillisecondsByPartition[partition] = nil }
 }

@@ -58,12 +58,12 @@ enum DeferredHeaders {
         // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
         // So both may be out of range and are limited.
         let recordTimestampMilliseconds = clampedMilliseconds(deferral.recordTimestampMilliseconds)
-        let registeredAtMilliseconds = clampedMilliseconds(deferral.registeredAtMilliseconds)
+        let registeredAtWallMilliseconds = clampedMilliseconds(deferral.registeredAtWallMilliseconds)
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
-            recordTimestampMilliseconds, deferral.receivedAtMilliseconds, deferral.attemptCount,
+            recordTimestampMilliseconds, deferral.receivedAtWallMilliseconds, deferral.attemptCount,
             deferral.earlierResultCount,
-            deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
+            deferral.supersededCount, registeredAtWallMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.priorityWithoutAlert,
             deferral.isAlertExpired ? 1 : 0,
             deferral.serviceFaultCount, deferral.pauseEndWallMilliseconds,
@@ -90,17 +90,20 @@ enum DeferredHeaders {
             let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0, offset >= 0,
             let count = nextNumber(UInt16.self),
             let recordTimestampMilliseconds = nextNumber(Int64.self),
-            let receivedAtMilliseconds = nextNumber(Int64.self),
+            let receivedAtWallMilliseconds = nextNumber(Int64.self),
             let attemptCount = nextNumber(UInt8.self), let earlierResultCount = nextNumber(UInt8.self),
-            let supersededCount = nextNumber(UInt32.self), let registeredAtMilliseconds = nextNumber(Int64.self),
+            let supersededCount = nextNumber(UInt32.self), let registeredAtWallMilliseconds = nextNumber(Int64.self),
             let claim = nextNumber(UInt64.self), let flags = nextNumber(UInt8.self),
             let timestamp = nextNumber(Int64.self), let sequence = nextNumber(UInt64.self),
             let priorityWithoutAlert = nextNumber(UInt8.self),
             priorityWithoutAlert == 0 || PushPriority.isValid(priorityWithoutAlert),
             let isAlertExpired = nextNumber(UInt8.self), let serviceFaultCount = nextNumber(UInt8.self),
             let pauseEndWallMilliseconds = nextNumber(Int64.self),
-            [recordTimestampMilliseconds, receivedAtMilliseconds, registeredAtMilliseconds, pauseEndWallMilliseconds]
-                .allSatisfy(validMilliseconds.contains),
+            [
+                recordTimestampMilliseconds, receivedAtWallMilliseconds, registeredAtWallMilliseconds,
+                pauseEndWallMilliseconds,
+            ]
+            .allSatisfy(validMilliseconds.contains),
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
         return Deferral(
@@ -109,11 +112,11 @@ enum DeferredHeaders {
             offset: offset,
             count: count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
-            receivedAtMilliseconds: receivedAtMilliseconds,
+            receivedAtWallMilliseconds: receivedAtWallMilliseconds,
             attemptCount: attemptCount,
             earlierResultCount: earlierResultCount,
             supersededCount: supersededCount,
-            registeredAtMilliseconds: registeredAtMilliseconds,
+            registeredAtWallMilliseconds: registeredAtWallMilliseconds,
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,
             isReread: flags & rereadFlag != 0,

@@ -30,7 +30,7 @@ enum FanoutHeaders {
         let topic = String(decoding: topic, as: UTF8.self)
         append("source", "\(topic)/\(instruction.partition)/\(instruction.offset)", to: &headers)
         if let channel = instruction.channel {
-            append("channel", text(of: channel, count: instruction.grant.broadcastCount), to: &headers)
+            append("channel", text(of: channel, broadcastCount: instruction.grant.broadcastCount), to: &headers)
         } else {
             append("range", "\(instruction.range.index)/\(instruction.range.rangeCount)", to: &headers)
         }
@@ -60,12 +60,12 @@ enum FanoutHeaders {
 
     private static func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    static func text(of channel: AudienceChannel, count: UInt8) -> String {
-        "\(channel.environment.name) \(channel.storage.name) \(count) \(channel.identifier)"
+    static func text(of channel: AudienceChannel, broadcastCount: UInt8) -> String {
+        "\(channel.environment.name) \(channel.storage.name) \(broadcastCount) \(channel.identifier)"
     }
 
     static func text(of channels: AudienceChannels) -> String {
-        APNsEnvironment.allCases.compactMap { channels[$0] }.map { text(of: $0, count: UInt8(channels.count)) }
+        APNsEnvironment.allCases.compactMap { channels[$0] }.map { text(of: $0, broadcastCount: UInt8(channels.count)) }
             .joined(separator: separator)
     }
 

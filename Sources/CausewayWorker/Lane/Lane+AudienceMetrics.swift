@@ -48,7 +48,7 @@ extension Lane {
             metrics.set(
                 .audienceOldestRangeAge,
                 appIndex,
-                to: ageMilliseconds(gauges.oldestVersionAdmittedAtMilliseconds)
+                to: ageMilliseconds(gauges.oldestVersionAdmittedAtWallMilliseconds)
             )
             let outcomeCounts = audiences.memberOutcomeCounts(of: appIndex)
             for outcome in outcomeCounts.indices {

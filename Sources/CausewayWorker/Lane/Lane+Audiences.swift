@@ -38,7 +38,7 @@ extension Lane {
                     start: command.reason.utf8Start,
                     count: command.reason.utf8CodeUnitCount
                 ),
-                admittedAtMilliseconds: command.admittedAtMilliseconds,
+                admittedAtWallMilliseconds: command.admittedAtMilliseconds,
                 now: now
             )
         }
@@ -119,8 +119,8 @@ extension IncomingMembershipChange {
 // MARK: - Calls to Redis
 
 extension Lane {
-    /// How many calls a loop below moves behind the others in one iteration, because their servers are unreachable.
-    /// Without this limit, the loop would not end when no server is reachable.
+    /// In one iteration, each loop below moves at most this many calls to unreachable servers behind the other calls.
+    /// Without the limit, the loop would not end when no server is reachable.
     private static let postponedAudienceCallsPerIterationMax = 256
 
     func performAudienceStoreCalls() {

@@ -7,11 +7,11 @@ import Reactor
 /// What a lane takes from the Kafka thread: orders, records and delivery reports.
 extension Lane {
     /// The maximum number of records that one iteration takes from the inbox. This bounds the duration of an iteration.
-    /// The number is large, because the newer states of an iteration replace the older ones before a command begins.
+    /// The number is large, so that newer states replace many older ones before a command begins.
     private static let recordsPerIterationMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
-    private static let recordsTakenBetweenProducing = 256
+    private static let recordCountBetweenProducing = 256
     /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
     private static let deliveryReportsPerIterationMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
@@ -29,7 +29,7 @@ extension Lane {
             case .assign: assign(order)
             case .revoke: revoke(order)
             case .release: release(order)
-            case .noteHighWatermark: noteHighWatermark(order)
+            case .noteLogEnd: noteLogEnd(order)
             case .takeSettings: takeSettings()
             case .stop: loop.stop()
             }
@@ -38,7 +38,7 @@ extension Lane {
 
     private func takeSettings() {
         guard let settings = mailbox.takeSettings() else { return }
-        // The lane itself reads these two.
+        // The lane itself also reads these two settings.
         setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
         setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
         delivery.apply(settings)
@@ -77,15 +77,15 @@ extension Lane {
                 return
             }
             takenCount += 1
-            if takenCount % Self.recordsTakenBetweenProducing == 0 { produceOutgoingRecords() }
+            if takenCount % Self.recordCountBetweenProducing == 0 { produceOutgoingRecords() }
         }
         // If the core can take another record, request another iteration. If the core is full, the next record that
-        // settles requests one.
+        // settles requests the iteration.
         if delivery.canReceive { mailbox.wakeup.signal() }
     }
 
-    /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
-    /// in this processor's cache.
+    /// Prefetches the next records while the present record is handled. Another thread wrote the records, so they are
+    /// not in this processor's cache.
     private func prefetchRecords() {
         if let entry = mailbox.inbox.peek(at: Self.messagePrefetchDistance),
             let pointer = Message.Pointer(bitPattern: entry.messageAddress)
@@ -100,8 +100,8 @@ extension Lane {
     }
 
     /// Gives one record to its core. Discards a record whose assignment has ended, or that a requested rewind reads
-    /// again. Returns whether the entry was taken; true also if its record was discarded. If the core has no room for a
-    /// record of this partition yet, the entry keeps its message, and the caller tries again later.
+    /// again. Returns false if the core has no room for a record of this partition yet. The entry then keeps its
+    /// message, so that the caller can try again later.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)
@@ -157,8 +157,8 @@ extension Lane {
                 )
                 continue
             }
-            // Prefetch the record of a later report. It was produced a while ago and has left the processor's
-            // cache.
+            // Prefetch the source record of a later report. The core last used this record a while ago, so the record
+            // has left the processor's cache.
             if let laterReport = mailbox.deliveryReports.peek(at: Self.deliveryReportPrefetchDistance),
                 let laterRecord = OutgoingRecord(tag: laterReport.tag)
             {
@@ -172,8 +172,8 @@ extension Lane {
         if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
     }
 
-    static func makeDeliveryOutcome(of error: Int32) -> OutgoingRecord.DeliveryOutcome {
-        switch error {
+    static func makeDeliveryOutcome(of errorCode: Int32) -> OutgoingRecord.DeliveryOutcome {
+        switch errorCode {
         case 0: .acknowledged
         case KafkaError.messageTooLargeCode: .tooLarge
         default: .failed

@@ -60,9 +60,8 @@ extension Lane {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
-    /// Counts a push of priority 10, or a demoted push: Redis changed the priority from 10 to 5, because the activity's
-    /// budget was empty, or had only the reserve for alerts and ends left. Redis draws from the budget once for each
-    /// version, so only the first attempt counts.
+    /// Counts a push of priority 10 as a draw from its activity's budget, and a demoted push as a demotion. Redis draws
+    /// from the budget once for each version, so only the first attempt counts.
     func countBudgetDrawOrDemotion(_ record: RecordIndex) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }

@@ -9,7 +9,8 @@ extension Lane {
         for entryIndex in partitions.entries.indices {
             let entry = partitions[entryIndex]
             guard let offset = committableOffset(of: entry),
-                offset != entry.reportedOffset || progressRevision(of: entry) != entry.reportedRevision
+                offset != entry.reportedCommittableOffset
+                    || progressRevision(of: entry) != entry.reportedProgressRevision
             else { continue }
             guard reportPartition(entryIndex, isDrained: false) else { break }
             hasReported = true
@@ -54,7 +55,7 @@ extension Lane {
         if hasReported { kafkaWakeup.signal() }
     }
 
-    /// Sends a report with the partition's newest progress. Returns whether the ring had room for it.
+    /// Sends a report with the partition's newest progress. Returns whether the ring had room for the report.
     private func reportPartition(_ entryIndex: Int, isDrained: Bool) -> Bool {
         let entry = partitions[entryIndex]
         let newestProgress = progress(of: entry)
@@ -69,8 +70,8 @@ extension Lane {
             )
         )
         if isPushed {
-            partitions[entryIndex].reportedOffset = newestProgress?.committableOffset ?? -1
-            partitions[entryIndex].reportedRevision = progressRevision(of: entry)
+            partitions[entryIndex].reportedCommittableOffset = newestProgress?.committableOffset ?? -1
+            partitions[entryIndex].reportedProgressRevision = progressRevision(of: entry)
         } else {
             boxedProgress?.release()
         }

@@ -25,8 +25,8 @@ extension Lane {
                     delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
-                // The lane tries again in its next iteration. Usually a delivery report, which makes room in the
-                // producer, causes this iteration; at the latest, the timer of `reportOffsets` does.
+                // The lane tries again in its next iteration. A delivery report, which makes room in the producer,
+                // usually causes this iteration. The timer of `reportOffsets` causes it at the latest.
                 return
             case .failed(let error):
                 delivery.outgoingRecordTaken(outgoingRecord)

@@ -100,15 +100,15 @@ extension Lane {
         partitions.remove(at: entryIndex)
     }
 
-    func noteHighWatermark(_ order: LaneOrder) {
+    func noteLogEnd(_ order: LaneOrder) {
         guard let entryIndex = partitions.entryIndex(topic: order.topic, partition: order.partition),
             partitions[entryIndex].assignmentNumber == order.assignmentNumber
         else { return }
-        if partitions[entryIndex].highWatermark < 0 {
+        if partitions[entryIndex].logEndOffset < 0 {
             partitions[entryIndex].assumedBehindUntilMilliseconds =
                 loop.nowMilliseconds + LanePartitions.assumedBehindWithLogEndMilliseconds
         }
-        partitions[entryIndex].highWatermark = order.highWatermark
+        partitions[entryIndex].logEndOffset = order.logEndOffset
     }
 
     // MARK: - What the cores say about a partition

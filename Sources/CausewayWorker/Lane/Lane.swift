@@ -10,20 +10,20 @@ import Reactor
 /// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing itself (R1).
 ///
 /// Everything runs on the lane's own event loop (R2). Replies of Redis and responses of APNs go to the cores when they
-/// arrive. At the end of the iteration, the lane takes orders, delivery reports and records, lets the cores decide, and
-/// carries out their actions, so that all writes of an iteration are sent together.
+/// arrive. At the end of the iteration, the lane takes orders, delivery reports and records. Then the cores decide, and
+/// the lane carries out their actions. So all writes of an iteration are sent together.
 final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingThread {
     /// The least time between two iterations of a busy lane. Events that arrive meanwhile are handled in one iteration,
     /// so their writes are sent together.
     ///
     /// This saves most system calls: without a least time here and in the Kafka thread, the demo's season costs 20 s of
-    /// CPU instead of 8.7 s. The time delays a push by a few milliseconds, which is little beside APNs' tens of
+    /// CPU instead of 8.7 s. The wait delays a push by a few milliseconds, which is little beside APNs' tens of
     /// milliseconds.
     static let iterationIntervalMicrosecondsMin: Int64 = 4_000
     /// The least time between two iterations while a pool is full (`LanePool.isFull`) and has pushes in flight. In each
     /// round trip, a connection sends at most as many requests as it has streams. The wait for an iteration lengthens
-    /// the round trip, so it must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each iteration
-    /// waits 4 ms.
+    /// the round trip, so the wait must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each
+    /// iteration waits 4 ms.
     static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
     /// How often the lane tells the Kafka thread which offsets it may commit. The Kafka thread commits four times a
     /// second by default.
@@ -65,13 +65,13 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     // MARK: - Kafka's records
 
     var partitions = LanePartitions()
-    /// A record from the inbox for which its core has no room yet. It comes before the records in the inbox.
+    /// A record from the inbox for which its core has no room yet. The lane takes this record next.
     var entryAwaitingRoom: InboxEntry?
     var writer = JSONWriter()
     /// The audience core's outgoing records that Kafka has not acknowledged.
     var unacknowledgedAudienceRecordCount = 0
-    /// Whether a deferred record goes to the partition with the number of its source partition. False after the
-    /// deferred topic turned out to have fewer partitions.
+    /// Whether a deferred record goes to the partition of the deferred topic that has its source partition's number.
+    /// False after that topic turned out to have fewer partitions than the commands topic.
     var defersToSourcePartition = true
 
     // MARK: - Metrics, log and traces
@@ -205,8 +205,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     }
 
     /// Lets the cores make their decisions, after all records of the iteration were received: newer states have
-    /// replaced older ones, so only the newest states begin. The exchanges come last. Each passes to one core what the
-    /// other core has decided in this iteration.
+    /// replaced older ones, so only the newest states begin. The exchanges come last, because they pass on what the
+    /// cores have decided in this iteration.
     private func advanceCores() {
         delivery.endBatch(now: now)
         delivery.advance(now: now)

@@ -12,8 +12,8 @@ struct InboxEntry: BitwiseCopyable {
     /// of an earlier assignment of the same partition.
     var assignmentNumber: UInt32
     var partition: Int32
-    /// Approximate memory of the record.
-    var bytes: UInt32
+    /// The approximate memory of the record.
+    var recordBytes: UInt32
     /// `Int16` instead of `Int32`, so that an entry has only 24 bytes.
     private var topicIndex: Int16
     /// How many rewinds of the partition the lane had requested when this record was dealt. The lane discards records
@@ -26,14 +26,14 @@ struct InboxEntry: BitwiseCopyable {
         rewindRequestCount: UInt16,
         topic: Int32,
         partition: Int32,
-        bytes: UInt32
+        recordBytes: UInt32
     ) {
         self.messageAddress = messageAddress
         self.assignmentNumber = assignmentNumber
         self.rewindRequestCount = rewindRequestCount
         topicIndex = Int16(truncatingIfNeeded: topic)
         self.partition = partition
-        self.bytes = bytes
+        self.recordBytes = recordBytes
     }
 
     var topic: Int32 { Int32(topicIndex) }
@@ -45,8 +45,8 @@ struct InboxEntry: BitwiseCopyable {
     }
 }
 
-/// An order of the Kafka thread to a lane. A lane takes orders before records. So it discards the records in its inbox
-/// that belong to a partition which it no longer has.
+/// An order of the Kafka thread to a lane. A lane takes orders before records. So the lane discards the records in its
+/// inbox whose partition it no longer has.
 struct LaneOrder: BitwiseCopyable {
     enum Kind: UInt8, BitwiseCopyable {
         case assign
@@ -55,7 +55,7 @@ struct LaneOrder: BitwiseCopyable {
         /// Forget the partition, drained or not.
         case release
         /// Note the end of the partition's log.
-        case noteHighWatermark
+        case noteLogEnd
         /// Take the reloaded settings from the mailbox.
         case takeSettings
         /// End the lane's event loop.
@@ -66,8 +66,8 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignmentNumber: UInt32 = 0
-    /// For `noteHighWatermark`: the end of the partition's log (`AssignmentTable.Entry.reportedEndOffset`).
-    var highWatermark: Int64 = -1
+    /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`).
+    var logEndOffset: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
     /// lost what they wrote.
     var isReread = false
@@ -133,16 +133,16 @@ final class LaneMailbox: Sendable {
     static let laneReportsCapacity = 16_384
     /// For each source record in a lane, the producer has at most this many outgoing records that Kafka has not
     /// acknowledged: a result, an invalidation and a dead letter.
-    private static let deliveryReportsPerRecord = 3
+    private static let deliveryReportsPerRecordMax = 3
     /// The core for audiences has at most this many outgoing records that Kafka has not acknowledged. At this number
-    /// the lane produces no more for it, so the ring of delivery reports never overflows.
+    /// the lane produces no more records of this core, so the ring of delivery reports never overflows.
     static let outgoingAudienceRecordsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.
     ///
     /// `MemoryBudget` counts the whole ring. Its memory is reserved at the start, but becomes resident page by page,
     /// until each page has been used once.
-    static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecord * MemoryLayout<DeliveryReport>.stride
+    static let deliveryReportBytesPerRecord = 2 * deliveryReportsPerRecordMax * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the audience core adds to the ring of delivery reports.
     static let audienceDeliveryReportBytes = 2 * outgoingAudienceRecordsMax * MemoryLayout<DeliveryReport>.stride
 
@@ -164,12 +164,15 @@ final class LaneMailbox: Sendable {
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
-        while capacity < recordsMax * Self.deliveryReportsPerRecord + Self.outgoingAudienceRecordsMax { capacity *= 2 }
+        while capacity < recordsMax * Self.deliveryReportsPerRecordMax + Self.outgoingAudienceRecordsMax {
+            capacity *= 2
+        }
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }
 
-    /// Reports that a pool works again. The lane's records that were deferred before are then read at once.
+    /// Reports that one of the lane's pools works again. Then the Kafka thread at once reads the lane's records that
+    /// were deferred before.
     func notePoolRecovery(wallMilliseconds: Int64) {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }

@@ -9,12 +9,12 @@ struct LanePartitions {
         var assignmentNumber: UInt32
         var topic: Int32
         var partition: Int32
-        /// The settled offset that the lane last reported to the Kafka thread; -1: none yet.
-        var reportedOffset: Int64 = -1
+        /// The committable offset that the lane last reported to the Kafka thread; -1: none yet.
+        var reportedCommittableOffset: Int64 = -1
         /// The revision of the settled offsets (`progressRevision`) that the lane last reported to the Kafka thread.
-        var reportedRevision: UInt64 = 0
+        var reportedProgressRevision: UInt64 = 0
         /// The end of the partition's log, as the Kafka thread last reported; -1: not known yet.
-        var highWatermark: Int64 = -1
+        var logEndOffset: Int64 = -1
         /// One above the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
         /// Until this time, the lane assumes that the partition is far behind, because its backlog is
@@ -47,10 +47,10 @@ struct LanePartitions {
         return entryIndices[index]
     }
 
-    /// How long after its assignment the lane assumes that a partition is far behind, while the end of its log is
-    /// not known.
+    /// How long after a partition's assignment the lane assumes that the partition is far behind, while the log's end
+    /// is not known.
     static let assumedBehindMilliseconds: Int64 = 2_000
-    /// How long the lane still assumes that a partition is far behind after the first report of its log's end. The
+    /// After the first report of a log's end: how long the lane still assumes that the partition is far behind. The
     /// assumption ends earlier if a record arrives. The time is short, because the fetch that brought the log's end
     /// also brings records, if there are any.
     static let assumedBehindWithLogEndMilliseconds: Int64 = 300
@@ -58,18 +58,18 @@ struct LanePartitions {
     /// Returns how many records of the partition the lane has not taken yet.
     ///
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first fetch. So
-    /// for a short time this method returns `assumedRecordCount`, and after that 0. If it returned 0 at once, a lane
-    /// with a small backlog in each of many partitions would begin to send before it knows all these backlogs.
+    /// for a short time this method returns `assumedRecordCount`, and after that 0. If this method returned 0 at once,
+    /// a lane with a small backlog in each of many partitions would begin to send before it knows all these backlogs.
     func countUntakenRecords(
         at entryIndex: Int,
         assumedRecordCount: Int64,
         nowMilliseconds: Int64
     ) -> (recordCount: Int64, isAssumed: Bool) {
         let entry = entries[entryIndex]
-        if entry.highWatermark >= 0, entry.nextOffset >= 0 {
-            return (max(0, entry.highWatermark - entry.nextOffset), false)
+        if entry.logEndOffset >= 0, entry.nextOffset >= 0 {
+            return (max(0, entry.logEndOffset - entry.nextOffset), false)
         }
-        let isAssumedBehind = entry.highWatermark != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
+        let isAssumedBehind = entry.logEndOffset != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
         return (isAssumedBehind ? assumedRecordCount : 0, isAssumedBehind)
     }
 

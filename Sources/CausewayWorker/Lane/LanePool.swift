@@ -39,8 +39,8 @@ private final class LanePoolResponseHandler: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
-    /// `unowned` instead of `weak`, because Swift retains an object with weak references more slowly, and it retains
-    /// the owner for every push.
+    /// `unowned` instead of `weak`, because Swift retains the owner for every push, and retains an object with weak
+    /// references more slowly.
     unowned var owner: LanePool?
     private var providerTokenStatus = ProviderTokenStatus()
 
@@ -115,8 +115,8 @@ extension PushResult.Disposition {
 }
 
 extension Lane {
-    /// Gives each pool its waiting pushes until the pool refuses one: first those of single commands, then those of
-    /// audiences. (R22)
+    /// Gives each pool its waiting pushes until the pool refuses a push: first the pushes of single commands, then
+    /// those of audiences. (R22)
     func performPushes() {
         for pool in pools where !pool.isFull {
             while let record = delivery.takeNextPush(

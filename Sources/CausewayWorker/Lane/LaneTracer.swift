@@ -40,7 +40,7 @@ final class LaneTracer {
         let context = TraceContext(
             traceIdentifierHigh: randomness.next(),
             traceIdentifierLow: randomness.nextNonzero(),
-            span: randomness.nextNonzero(),
+            spanIdentifier: randomness.nextNonzero(),
             isSampled: true,
             hasRandomTraceIdentifier: true
         )

@@ -18,7 +18,7 @@ struct LifetimeCommand: Equatable {
     /// longest lifetime of an activity. The wait must be shorter than `LifetimeKeeper.ageMillisecondsMax`: after that
     /// age, Redis removes the activity without a report. The new start usually expires during the wait (`startSeconds`
     /// of the policy). A worker that then makes the start reports it as expired.
-    static let unknownFormatMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
+    static let unknownFormatWaitMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
     /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the
     /// command later. After any other obstacle, no worker makes it: the activity leaves the timetable.
@@ -56,7 +56,7 @@ struct LifetimeCommand: Equatable {
         }
         guard let keptStart = commandsForRestart.start else { throw .missingStart }
         guard let start = LifetimeKey.splitCommandKeptForRestart(keptStart) else { throw .damagedStart }
-        let isWaitOver = nowMilliseconds - beganAtMilliseconds >= Self.unknownFormatMillisecondsMax
+        let isWaitOver = nowMilliseconds - beganAtMilliseconds >= Self.unknownFormatWaitMillisecondsMax
         let unknownFormatObstacle = isWaitOver ? Obstacle.unknownFormatForTooLong : .unknownFormat
         guard !RestartRecord.hasUnknownFormat(start.record) else { throw unknownFormatObstacle }
         let newestUpdate = commandsForRestart.newestUpdate.flatMap(LifetimeKey.splitCommandKeptForRestart)

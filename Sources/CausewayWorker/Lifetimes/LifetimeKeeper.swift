@@ -9,24 +9,24 @@ import Redis
 /// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims
 /// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
-/// Each worker has one keeper. A claim lasts for a limited time (a lease). Until it ends, no other worker claims the
-/// same activity. (If Redis loses the claim, another worker may.) A claimed activity stays in its timetable. So if this
-/// worker dies, another worker claims the activity again. The command's result removes the activity from the timetable.
-/// An activity also leaves the timetable when it is too old, or when no worker can make a command for it.
+/// Each worker has one keeper. A claim lasts for a limited time (a lease). Until the claim ends, no other worker claims
+/// the activity, unless Redis loses the claim. A claimed activity stays in its timetable. So if this worker dies,
+/// another worker claims the activity again. The command's result removes the activity from the timetable. An activity
+/// also leaves the timetable when it is too old, or when no worker can make a command for it.
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. A command may wait for APNs for hours, and each claim writes
     /// another command.
     static let firstLeaseMilliseconds: Int64 = 20_000
-    /// How long after the known beginning of its life an activity is still claimed, even if Kafka or APNs is down for
-    /// hours. After this time the activity is forgotten, because iOS has ended it and removed it from the Lock Screen.
-    /// A new start that could not be sent within this time is forgotten too.
+    /// For this long after the known beginning of an activity's life, workers claim the activity, even if Kafka or APNs
+    /// is down for hours. After this time the activity is forgotten, because iOS has ended it and removed it from the
+    /// Lock Screen. A new start that could not be sent within this time is forgotten too.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The maximum number of activities that one poll claims from one timetable.
     static let claimsMax = 128
-    /// The maximum number of due activities that one poll reads from one timetable. It is larger than `claimsMax`,
-    /// because the worker does not claim activities of unknown apps.
+    /// The maximum number of due activities that one poll reads from one timetable. Larger than `claimsMax`, because
+    /// the worker does not claim activities of unknown apps.
     static let dueEntriesPerReadMax = 1_024
     /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
     /// activity that enters the timetable before the `nextRanks` position waits only a few seconds.
@@ -85,8 +85,8 @@ actor LifetimeKeeper {
             do {
                 waitingActivityCount += try produceDueCommands(timetableNumber)
             } catch let error as KafkaError {
-                // Do not try the other timetables: Kafka did not take these commands, so it would probably not take
-                // theirs either.
+                // Do not try the other timetables: Kafka did not take these commands, and would probably not take other
+                // commands either.
                 failure = error
                 break
             } catch {

@@ -13,8 +13,8 @@ actor ProviderTokenSharer {
     static let pollInterval = Duration.seconds(5)
     /// The time between two polls while another process is signing.
     static let signingPollInterval = Duration.milliseconds(200)
-    /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If this
-    /// worker dies, another one signs after this time.
+    /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token. If that
+    /// worker dies, another worker signs after this time.
     static let leaseMilliseconds: Int64 = 10_000
     /// The maximum number of polls before the first push, while another worker is signing. If there is no shared token
     /// after them, this worker signs a token of its own. So a worker's start waits only about 3 s for another worker.

@@ -1,9 +1,9 @@
 /// A mark on each Redis primary for one partition. It says that the primary still has everything that the partition's
 /// records below an offset wrote.
 ///
-/// The partition's worker writes the mark. If the primary loses data, the mark is lost or becomes older
-/// together with that data. A mark is written only after Redis has replied to the records' calls. So a replica,
-/// a snapshot or an append-only file that has the mark also has what those records wrote.
+/// The partition's worker writes the mark. If the primary loses data, the mark is lost too, or has an older offset
+/// again. A mark is written only after Redis has replied to the records' calls. So a replica, a snapshot or an
+/// append-only file that has the mark also has what those records wrote.
 ///
 /// The text form is the run id, the offset and the rereading's identifier, with `-` for a missing one.
 struct PartitionMark: Equatable {
@@ -84,7 +84,8 @@ enum MarkStep: Equatable {
     /// probably settled no record of the partition before: nothing is missing.
     case writeFirst([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
-    /// primaries lack what its records wrote. `isPrimaryEmptied`: at least one of the primaries had no mark.
+    /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of the primaries had no
+    /// mark.
     case reread([Int], from: Int64?, isPrimaryEmptied: Bool)
     /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])
@@ -94,8 +95,8 @@ enum MarkStep: Equatable {
     /// - Parameters:
     ///   - primaries: for each primary its run id and its mark.
     ///   - isFirstCheck: whether this is the first check since the partition was assigned.
-    static func decide(
-        _ status: PartitionRereadingStatus,
+    static func next(
+        for status: PartitionRereadingStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
     ) -> MarkStep {

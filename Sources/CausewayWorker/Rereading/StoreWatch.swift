@@ -21,7 +21,7 @@ actor StoreWatch {
     ///
     /// In a cluster, a mark has 128 copies in different hash slots. If a hash slot moves to another primary, its copy
     /// moves too, so that the other primary does not count as emptied.
-    private static let pollsPerRenewal = 30
+    private static let pollsPerFullRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
     private let marks: PrimaryMarks
@@ -82,8 +82,8 @@ actor StoreWatch {
                 hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
             }
-            // Poll by the clock, because Redis sends no event when it loses data. Reading the assignments
-            // costs only a memory access, so nothing signals new assignments.
+            // Poll by the clock, because Redis sends no event when it loses data. New assignments need no signal,
+            // because reading them costs only a memory access.
             try? await Task.sleep(for: Self.assignmentCheckInterval)
         }
     }
@@ -121,8 +121,8 @@ actor StoreWatch {
             let marksByPrimary = primaries.map {
                 ($0.server.runIdentifier ?? "", $0.markTexts[index].flatMap { PartitionMark($0) })
             }
-            let step = MarkStep.decide(
-                status,
+            let step = MarkStep.next(
+                for: status,
                 primaries: marksByPrimary,
                 isFirstCheck: !assignmentNumbersWithCheckedMarks.contains(status.assignmentNumber)
             )
@@ -221,7 +221,7 @@ actor StoreWatch {
         switch step {
         case .keep: break
         case .advance(let primaries):
-            let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerRenewal)
+            let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerFullRenewal)
             addWrites(
                 primaries,
                 renewsAllCopies ? .replaceExistingCopies : .replaceFirstCopy,

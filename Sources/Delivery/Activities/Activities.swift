@@ -17,8 +17,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The slot that is worth prefetching before a command of this activity is merged: that of its last rider. Only a
-    /// hint, because the slot may have been freed or used again. `.null`: the activity had no rider.
+    /// The activity's last rider, whose slot is prefetched before a command of the activity is merged. Only a hint,
+    /// because the slot may have been freed or used again. `.null`: the activity had no rider.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. `unknownEnvironment` until an admission or a command's token has named the
     /// environment.
@@ -42,12 +42,12 @@ struct ActivitySlot: BitwiseCopyable {
     func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
 
     /// A quick test, which is nearly always false: whether the next command possibly has to wait, because of its delay
-    /// or of a deferral. Only if it is true do the exact tests run (`isNextCommandDelayed`, `mustWaitForDeferral`).
+    /// or of a deferral. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
     @inline(__always)
     func hasPossibleWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || hasPossibleDeferralWait }
 
-    /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed. It reads no clock, so it
-    /// may be true although the wait is over.
+    /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed. This test reads no
+    /// clock, so it may be true although the wait is over.
     @inline(__always) var hasPossibleDeferralWait: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits

@@ -25,11 +25,11 @@
 /// names the next phases.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. Usually an activity is idle only within one call: `beginNextCommand` then decides its next
-    /// phase, or removes an activity that has no command and no wait. Exception: after a lifetime command was read from
+    /// phase, or frees an activity that has no command and no wait. Exception: after a lifetime command was read from
     /// the deferred topic, its activity may be idle until Redis has replied about the life. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
-    /// - `awaitingReadAhead` while the lane reads ahead.
+    /// - `awaitingReadAhead` if the lane reads ahead.
     /// - `awaitingCredit` when the pool has no free credit.
     /// - `paused` when the first waiting command may not begin yet, or when the activity has another wait.
     case idle
@@ -61,8 +61,8 @@ enum ActivityPhase: UInt8 {
     /// - `registeringToken` when a newer command in Redis must carry the current command's alert, and the current
     ///   command brought a token.
     case admitting
-    /// Redis has a newer, unsettled command, which must carry the current command's alert. Redis first registers the
-    /// token that the current command brought, because the newer command may be held for this token. Next: `idle`.
+    /// Redis has a newer, unsettled command, which must carry the current command's alert. First, Redis registers the
+    /// token that the current command brought, because Redis may hold the newer command for this token. Next: `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Begins an activity's next command, makes the activity wait, or removes it.
+/// Begins an activity's next command, makes the activity wait, or frees its slot.
 extension Delivery {
     /// Begins the next command of an idle activity, or makes the activity wait. An activity that has no command and no
     /// wait is freed, so the caller must not use `activity` afterwards: a use of a freed slot traps.
@@ -10,8 +10,8 @@ extension Delivery {
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
         if activities[activity].hasPossibleWait(now: now) {
-            // First defer the commands that would wait too long in the lane. Then wait if none is left, if the delay is
-            // not over, or if a deferral must end first.
+            // First defer the commands that would wait too long in the lane. Then wait in three cases: no command is
+            // left, the delay is not over, or a deferral must end first.
             deferOverdueCommands(of: activity, now: now)
             let mustWait =
                 activities[activity].waitingList.isEmpty || activities[activity].isNextCommandDelayed(now: now)
@@ -55,7 +55,7 @@ extension Delivery {
         }
     }
 
-    /// Finishes a waiting command as expired. Its rider waits again for its own turn.
+    /// Finishes a waiting command as expired. The command's rider waits again for its own turn.
     private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
@@ -83,7 +83,8 @@ extension Delivery {
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
-    /// Returns the pause's end for a rider, a deferral or a long delay. Not inlined, so that the fast path stays short.
+    /// Returns the end of a pause that a rider, a deferral or a long delay causes; nil: there is no wait. Not inlined,
+    /// so that the fast path stays short.
     @inline(never)
     private func pauseEndOfRareWaitMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
@@ -106,8 +107,8 @@ extension Delivery {
     /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
-        // First `enter`, which clears the current command. Then `drop` queues the record's rider again, and must not
-        // compare the rider's alert with the alert of the dropped command.
+        // `enter` clears the current command, so call it first. `drop` queues the record's rider again, and must not
+        // compare the rider's alert with the alert of the dropped command (`isOlderThanAlertUnderWay`).
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }

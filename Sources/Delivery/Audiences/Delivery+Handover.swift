@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Hands over commands that address an audience or a channel to the core of audiences, which decides about them. This
-/// core reads their records and writes their results, except for commands that were fanned out. In the comments, a
-/// command to an audience may also be one to a channel.
+/// Hands each command that addresses an audience or a channel over to the core of audiences, which decides about it.
+/// This core reads the records of these commands, and writes their results, except for commands that were fanned out.
+/// In the comments, a command to an audience may also be one to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
 /// Until then its slot, body and texts stay in memory, and its offset is not settled.
@@ -61,20 +61,20 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
-    ///   - admittedAtMilliseconds: when the store last replied to the command's admission, UNIX milliseconds; nil: it
-    ///     has not replied.
+    ///   - admittedAtWallMilliseconds: when the store last replied to the command's admission, UNIX milliseconds; nil:
+    ///     it has not replied.
     public mutating func handoverEnded(
         _ record: RecordIndex,
         _ result: HandoverResult,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        admittedAtMilliseconds: Int64? = nil,
+        admittedAtWallMilliseconds: Int64? = nil,
         now: Moment
     ) {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
         case .outcome(let outcome):
             precondition(!outcome.needsDeadLetter)
-            records[record].times.admittedAtMilliseconds = admittedAtMilliseconds
+            records[record].times.admittedAtWallMilliseconds = admittedAtWallMilliseconds
             records[record].setReason(reason)
             finish(record, outcome)
             records.freeTokenAndBody(of: record)

@@ -10,7 +10,7 @@ import LiveActivity
 /// - If the member left audiences, Redis records that these are notified.
 ///
 /// If a worker dies between two steps, nothing is lost: the next owner reads the Kafka record again, or the next reply
-/// about the member names the audiences once more. An admission waits until they are notified
+/// about the member names the audiences once more. An admission waits until these audiences are notified
 /// (`StoreVerdict.departures`).
 ///
 /// What must hold:
@@ -96,7 +96,7 @@ extension Delivery {
             return true
         }
         let joinsAudiences =
-            reply.verdict == .registered && !slot.pointee.registration.needsNoMembershipChange
+            reply.verdict == .registered && !slot.pointee.registration.skipsMembershipChange
             && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
@@ -142,7 +142,7 @@ extension Delivery {
         case .settleUnregistration: settleUnregistrationIfAcknowledged(record)
         case .settle: settleWithoutResult(record)
         case .register:
-            records[record].registration.needsNoMembershipChange = true
+            records[record].registration.skipsMembershipChange = true
             queueStoreCall(.registerToken, record)
         case .admit: queueStoreCall(.admit, record)
         }

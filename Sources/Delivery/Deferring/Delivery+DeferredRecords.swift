@@ -30,7 +30,7 @@ extension Delivery {
                 place: RecordPlace(record, partition),
                 source: RecordSource(offset: deferral.offset, partition: deferral.partition, topic: deferral.topic),
                 times: RecordTimes(
-                    receivedAtMilliseconds: deferral.receivedAtMilliseconds,
+                    receivedAtWallMilliseconds: deferral.receivedAtWallMilliseconds,
                     recordTimestampMilliseconds: deferral.recordTimestampMilliseconds
                 ),
                 deferral: RecordDeferral(count: max(1, deferral.count))
@@ -67,7 +67,7 @@ extension RecordSlot {
         (push.attemptCount, ending.earlierResultCount) = (deferral.attemptCount, deferral.earlierResultCount)
         ending.supersededCount = SupersededCount(commandCount: deferral.supersededCount)
         isReread = deferral.isReread
-        if token.mustBeRegistered { token.registeredAtMilliseconds = deferral.registeredAtMilliseconds }
+        if token.mustBeRegistered { token.registeredAtWallMilliseconds = deferral.registeredAtWallMilliseconds }
         if !bodyLayout.alert.isAbsent { alert.sourceVersion = deferral.alertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { setAlertExpired() }

@@ -8,9 +8,9 @@ import LiveActivity
 ///    works again.
 /// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
-/// A command is deferred if it is overdue, and will probably not be sent within `deferredDelayMilliseconds`. It is
-/// overdue after `deferAfterMilliseconds` in the lane, in some cases after one second (`isOverdue`). The lane expects
-/// that it will not be sent soon for three reasons:
+/// A command is deferred if it is overdue, and will probably not be sent within `deferredDelayMilliseconds`. Overdue
+/// means: it has been in the lane for `deferAfterMilliseconds`, in some cases for one second (`isOverdue`). The lane
+/// expects that the command is not sent soon in three cases:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity may not send within this time.
 /// - APNs did not accept its last push.
@@ -24,13 +24,13 @@ extension Delivery {
     /// Replaces a longer `deferAfterMilliseconds` in the cases that `isOverdue` names.
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
-    /// Begins to write a command to the deferred topic. The command is in no waiting list, and is not its activity's
-    /// current command any more.
+    /// Begins to write a command to the deferred topic. The command must be in no waiting list, and must not be its
+    /// activity's current command any more.
     ///
     /// The deferred record has all that the next reading needs (`Deferral`), such as a start's claim, a token that the
     /// command brought, and a carried alert. If a registration released the command, the registration is its source,
-    /// and the registration's offset is settled. Redis then has the command's version already, but admits the command
-    /// again.
+    /// and the deferral settles the registration's offset. Redis already has the version of such a command, and admits
+    /// the command again.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         writeDefaultIdentifierIfMissing(of: record)
@@ -50,7 +50,7 @@ extension Delivery {
     ///
     /// Usually this lane reads the command again, because the deferred record goes to the partition with the same
     /// number. But another worker may read it after a rebalance, or if the deferred topic has fewer partitions. Then
-    /// the wait ends at its time, Redis decides which state is the newest, and a newer state may overtake the deferred
+    /// the wait ends at its time. Redis decides which state is the newest, and a newer state may overtake the deferred
     /// alert.
     ///
     /// Does nothing if the lane has more activities than its limit of records, because a wait keeps the activity's slot
@@ -109,8 +109,9 @@ extension Delivery {
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually
-    /// this is so after `deferAfterMilliseconds`. It is so earlier if the command was deferred before, or if the lane
-    /// is more than half full, counted in records or in their bytes.
+    /// this takes `deferAfterMilliseconds`. It takes one second at most if the command was deferred before, or if the
+    /// lane is more than half full, counted in records or in their bytes. A command whose partition is revoked is never
+    /// overdue.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
@@ -130,9 +131,9 @@ extension Delivery {
         return receivedAtMonotonicMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
-    /// Whether an admitted start is deferred, so that the next owner of its partition sends it. The deferred record has
-    /// the start's claim. This is so if the partition is revoked while the start's pool is blocked: this lane may lose
-    /// the partition before the pool works again.
+    /// Whether an admitted start must be deferred, so that the next owner of its partition sends it. The deferred
+    /// record has the start's claim (R16). True if the partition is revoked while the start's pool is blocked: this
+    /// lane may lose the partition before the pool works again.
     func isDeferredToNextOwner(_ record: RecordIndex) -> Bool {
         records[record].isStart && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
@@ -142,7 +143,7 @@ extension Delivery {
     /// can be sent now: its pool is not blocked, and its pause is over. Returns whether it was queued. If it was not,
     /// the deferred record must be produced again.
     ///
-    /// If no command were queued here, a missing deferred topic would stop commands for good. But a start is never
+    /// If the command were not queued here, a missing deferred topic would stop it for good. But a start is never
     /// queued again: its draw on the device's budget is already refunded, and only the next reading of its deferred
     /// record draws again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
@@ -209,9 +210,9 @@ extension Delivery {
         return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
     }
 
-    /// Whether an activity must not begin its next command yet, because a deferred command must come back from the
-    /// deferred topic first, or because the next command was deferred and still pauses. Does not test the delay of the
-    /// next command (`isNextCommandDelayed`).
+    /// Whether an activity must wait before it begins its next command: a deferred command must come back from the
+    /// deferred topic first, or the next command has come back from there and still pauses. Does not test the delay of
+    /// the next command (`isNextCommandDelayed`).
     func mustWaitForDeferral(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard let head = slot.pointee.waitingList.head else { return false }
@@ -225,8 +226,8 @@ extension Delivery {
         // While the pool is blocked, a newer state waits for the deferred one, and then replaces it and carries its
         // alert. Otherwise an outage would leave one deferred copy for each state.
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
-        // Afterwards a state waits only for a deferred alert, and only if its own alert is not newer. Without this
-        // wait, the phone would show the newer state without ringing.
+        // While the pool works, a state waits only for a deferred alert, and only if the state's own alert is not
+        // newer. Without this wait, the phone would show the newer state without ringing.
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
@@ -241,7 +242,7 @@ extension Delivery {
 
     /// When `reviewPoolQueues` next has something to do, a monotonic time; nil while nothing waits for a pool.
     var poolReviewDueMilliseconds: Int64? {
-        pools.queuedCount > 0 ? earliestPoolReviewAtMilliseconds : nil
+        pools.queuedEntryCount > 0 ? earliestPoolReviewAtMilliseconds : nil
     }
 
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
@@ -251,7 +252,7 @@ extension Delivery {
     /// may have all credits of the pool. A command that waits for Redis is never deferred, because only Redis can
     /// decide about it.
     mutating func reviewPoolQueues(now: Moment) {
-        guard pools.queuedCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
+        guard pools.queuedEntryCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
         let silentAfterMilliseconds = min(OutageWatch.outageAfterMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silentAfterMilliseconds, now: now)
@@ -272,9 +273,9 @@ extension Delivery {
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // Usually a waiting activity begins when another one returns its credit. But if no activity has a credit of
-            // this kind, none is returned: activities of unknown environment change to credits of their own kind when
-            // the production pool is blocked. So begin the waiting activities here.
+            // Usually a returned credit begins a waiting activity. But perhaps no activity has a credit of this kind:
+            // when the production pool is blocked, activities of unknown environment change to credits of their own
+            // kind. So begin the waiting activities here.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -301,7 +302,7 @@ extension Delivery {
             } else {
                 // Each push stays in its pool's queue from one check to the next before it is deferred. Otherwise every
                 // push would be deferred, and no response could show that the pool works again. While the lane reads
-                // ahead, no push leaves the queue, so that time does not count.
+                // ahead, no push leaves the queue. This time does not count.
                 records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }

@@ -13,8 +13,8 @@ struct RecordDeferral: BitwiseCopyable {
     var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once. The pause grows with the
     /// faults that the activity had in a row, up to minutes. But all records of the deferred topic are read after the
-    /// same delay, so that none waits behind one with a longer pause. A command that must then still pause waits in the
-    /// lane. If the rest of its pause is longer than the delay, it is deferred again.
+    /// same delay, so that none waits behind one with a longer pause. A command that comes back before the end of its
+    /// pause waits in the lane. If the rest of the pause is longer than the delay, the command is deferred again.
     var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }

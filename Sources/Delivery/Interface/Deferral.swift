@@ -13,7 +13,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// Kafka's timestamp of the source record (``topic``, ``partition``, ``offset``), UNIX milliseconds; -1: none.
     public var recordTimestampMilliseconds: Int64
     /// When a lane received the source record, UNIX milliseconds; -1: not known.
-    public var receivedAtMilliseconds: Int64
+    public var receivedAtWallMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attemptCount: UInt8
     /// The number of results that the source record has had already. A record that brings a token may have several.
@@ -22,7 +22,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// of their own.
     public var supersededCount: UInt32
     /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
-    public var registeredAtMilliseconds: Int64
+    public var registeredAtWallMilliseconds: Int64
     /// For a start: the claim with which Redis may have admitted it. The next reading makes a new claim and also names
     /// this older one. Redis then passes the permission on to the new claim. Without the older claim, Redis would reply
     /// `unknown` for a start that it had admitted, and the start would be lost. (R16)
@@ -50,11 +50,11 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         offset: Int64,
         count: UInt16,
         recordTimestampMilliseconds: Int64 = -1,
-        receivedAtMilliseconds: Int64 = -1,
+        receivedAtWallMilliseconds: Int64 = -1,
         attemptCount: UInt8 = 0,
         earlierResultCount: UInt8 = 0,
         supersededCount: UInt32 = 0,
-        registeredAtMilliseconds: Int64 = 0,
+        registeredAtWallMilliseconds: Int64 = 0,
         claim: UInt64 = 0,
         isHeldStart: Bool = false,
         isReread: Bool = false,
@@ -69,11 +69,11 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.offset = offset
         self.count = count
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
-        self.receivedAtMilliseconds = receivedAtMilliseconds
+        self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
         self.attemptCount = attemptCount
         self.earlierResultCount = earlierResultCount
         self.supersededCount = supersededCount
-        self.registeredAtMilliseconds = registeredAtMilliseconds
+        self.registeredAtWallMilliseconds = registeredAtWallMilliseconds
         self.claim = claim
         self.isHeldStart = isHeldStart
         self.isReread = isReread
@@ -116,11 +116,11 @@ extension RecordView {
             offset: sourceOffset,
             count: recordDeferral.count,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
-            receivedAtMilliseconds: receivedAtMilliseconds,
+            receivedAtWallMilliseconds: receivedAtMilliseconds,
             attemptCount: attemptCount,
             earlierResultCount: UInt8(clamping: earlierResultCount),
             supersededCount: UInt32(clamping: supersededCount),
-            registeredAtMilliseconds: registeredAtMilliseconds,
+            registeredAtWallMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: isHeldStart,
             isReread: isReread,

@@ -143,8 +143,8 @@ public struct DeliveryConfiguration: Sendable {
 
     /// Sets the delay after which a deferred command comes back from the deferred topic. Also makes
     /// `riderWaitMilliseconds` longer than this delay, because the newer state that must carry an alert may be
-    /// deferred. A shorter delay does not make that wait shorter: commands that are deferred already come back after
-    /// the old delay.
+    /// deferred. A shorter delay does not make `riderWaitMilliseconds` shorter, because commands that were deferred
+    /// before come back after the old delay.
     public mutating func setDeferredDelay(milliseconds: Int64) {
         deferredDelayMilliseconds = milliseconds
         riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDeferredDelayMilliseconds)

@@ -1,13 +1,13 @@
 /// How one attempt to send a push ended.
 public struct PushResult {
-    /// What APNs' response means for the push. Different reasons of APNs may have the same meaning. The core needs
-    /// these cases of `APNs.ResponseDisposition`, and repeats them because it imports no shell.
+    /// What APNs' response means for the push. Different reasons of APNs may have the same meaning. These are the cases
+    /// of `APNs.ResponseDisposition` that the core needs, repeated here because the core imports no shell.
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again
-        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause to a
-        /// member in a round. A broadcast, a push to a joiner, and any push from the third failure in a row on, wait as
-        /// after `retryLater`.
+        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause to a member
+        /// in a round. These pushes wait as after `retryLater`: a broadcast, a push to a joiner, and any push after the
+        /// third failure in a row of its activity or, in a round, of the member's push.
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
@@ -49,6 +49,7 @@ public struct PushResult {
     public var invalidAtMilliseconds: Int64
     /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
     public var sentAtMilliseconds: Int64
+    /// When the response came, or when the attempt ended without one, UNIX milliseconds.
     public var responseAtMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connectionNumber: UInt32

@@ -46,7 +46,7 @@ extension Delivery {
         case .accepted: true
         // An end without an admission is a duplicate of another record in the lane. Redis has not said whether this end
         // belongs to the newest life. The other record reports the end to the timetable.
-        case .duplicate: event != .end || slot.pointee.times.admittedAtMilliseconds != nil
+        case .duplicate: event != .end || slot.pointee.times.admittedAtWallMilliseconds != nil
         case .unchanged: event == .update
         case .unknown: event == .start
         case .held: event == .end
@@ -55,8 +55,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this end of a lifetime reports that the life has ended, or this start after it that the keeper must make
-    /// no other. If not, the keeper produces the command again while the timetable has the life.
+    /// Whether this lifetime command is reported to the timetable after its result. Without the report, the keeper
+    /// produces the command again while the timetable has the life.
     private func mustReportEndOfLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {
@@ -110,7 +110,7 @@ extension Delivery {
     func lifetimeEvent(of slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         if slot.pointee.kind == .registration {
             return aliveEvent(
-                atMilliseconds: slot.pointee.token.registeredAtMilliseconds,
+                atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
                 defaultLifetimeMilliseconds(slot.pointee.appIndex),
                 now: now
             )
@@ -127,7 +127,7 @@ extension Delivery {
             return event
         }
         return .began(
-            atMilliseconds: slot.pointee.times.responseAtMilliseconds ?? aliveMilliseconds,
+            atMilliseconds: slot.pointee.times.responseAtWallMilliseconds ?? aliveMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
         )
     }
@@ -137,8 +137,8 @@ extension Delivery {
             return .removed
         }
         if slot.pointee.lifetime.isRestart {
-            // Every record of this restart has the begin of the new life in its command id. Redis finds the entry by
-            // that time, so report it, and not the time of APNs' response.
+            // The command id of the restart has the time at which the new life begins. Redis finds the entry by that
+            // time, so report it, and not the time of APNs' response.
             let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
             return mustNotRepeatRestart(slot)
                 ? .ended(beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: 0)
@@ -179,9 +179,9 @@ extension Delivery {
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,
-            // A restart names the state that it brings. If the timetable has a newer one, Redis refuses the restart,
-            // and the keeper makes another. After an attempted push that would be wrong: the activity may have begun,
-            // and another restart could begin a second one. So the restart then names no state.
+            // A restart names the state that it brings. If the timetable has a newer state, Redis refuses the restart,
+            // and the keeper makes another. But after an attempted push, the activity may have begun, and another
+            // restart could begin a second one. So the restart then names no state.
             stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
             firstLeaseMilliseconds: firstLeaseMilliseconds
         )
@@ -215,15 +215,15 @@ extension Delivery {
         return policies.limitsLifetimes && slot.pointee.texts.device.count == 0
             && defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
             && !AgeRules.isRegistrationExpired(
-                registeredAtMilliseconds: slot.pointee.token.registeredAtMilliseconds,
+                registeredAtMilliseconds: slot.pointee.token.registeredAtWallMilliseconds,
                 isPushToStart: false,
                 nowMilliseconds: now.wallMilliseconds
             )
     }
 
-    /// Settles a reread start, and does not send it. Tells Redis the start's version (R25): the end of an
-    /// earlier life may be reread too, and must not end the newer life. If the start's policy limits the lifetime,
-    /// also reports to the timetable that the activity was alive, because Redis may have lost this.
+    /// Settles a reread start, and does not send it. Tells Redis the start's version (R25): the end of an earlier life
+    /// may be reread too, and must not end the newer life. If the start's policy limits the lifetime, also reports to
+    /// the timetable that the activity was alive, because Redis may have lost this fact.
     ///
     /// Redis does not learn the version of two kinds of starts:
     /// - a start that is too old, because Redis should call its updates `expired`
@@ -292,7 +292,7 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `findOrAddActivity` may have added the activity for this command only. Then `beginNextCommand` removes it, or
+        // `findOrAddActivity` may have added the activity for this command only. Then `beginNextCommand` frees it, or
         // makes it pause if it has a wait.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }

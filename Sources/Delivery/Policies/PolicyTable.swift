@@ -6,8 +6,9 @@ package struct PolicyTable: Sendable {
     package struct CompactPolicy: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// How long a start waits at most before it asks Redis for its device's budget again.
+        /// How long a start waits at most before it asks Redis again whether its device's budget allows it.
         package var startBudgetRecheckMillisecondsMax: Int64
+        // For how long a start, an alert, an update and an end are valid (`expiration` of the policy).
         package var startSeconds: Int64
         package var alertSeconds: Int64
         package var updateSeconds: Int64

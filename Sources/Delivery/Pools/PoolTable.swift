@@ -67,7 +67,7 @@ final class PoolTable {
     private let creditsPerPoolMax: Int
     /// The number of pushes and activities in the queues of all pools. While it is 0, the core skips its regular review
     /// of all pools.
-    private(set) var queuedCount = 0
+    private(set) var queuedEntryCount = 0
     /// Whether a pool has stopped being blocked (`isBlocked`) since the last `takePoolRecovery`.
     private var hasPoolRecovered = false
 
@@ -160,19 +160,19 @@ final class PoolTable {
         poolStates[index].readyPushes.append(record)
         poolStates[index].throughput.beginMeasurementIfNeeded(now: now)
         outageWatches[index].beginWaitIfNone(now: now)
-        queuedCount += 1
+        queuedEntryCount += 1
     }
 
     func prependReadyPush(_ record: RecordIndex, to poolKey: PoolKey) {
         poolStates[poolKey.tableIndex].readyPushes.prepend(record)
-        queuedCount += 1
+        queuedEntryCount += 1
     }
 
     func firstReadyPush(of poolKey: PoolKey) -> RecordIndex? { poolStates[poolKey.tableIndex].readyPushes.first }
 
     func popReadyPush(of poolKey: PoolKey) -> RecordIndex? {
         guard let record = poolStates[poolKey.tableIndex].readyPushes.popFirst() else { return nil }
-        queuedCount -= 1
+        queuedEntryCount -= 1
         return record
     }
 
@@ -181,12 +181,12 @@ final class PoolTable {
     func appendActivityAwaitingCredit(_ activity: ActivityIndex, of poolKey: PoolKey, now: Moment) {
         poolStates[poolKey.tableIndex].activitiesAwaitingCredit.append(activity)
         poolStates[poolKey.tableIndex].throughput.beginMeasurementIfNeeded(now: now)
-        queuedCount += 1
+        queuedEntryCount += 1
     }
 
     func popActivityAwaitingCredit(of poolKey: PoolKey) -> ActivityIndex? {
         guard let activity = poolStates[poolKey.tableIndex].activitiesAwaitingCredit.popFirst() else { return nil }
-        queuedCount -= 1
+        queuedEntryCount -= 1
         return activity
     }
 
@@ -210,7 +210,7 @@ final class PoolTable {
         guard isCountedInRate else { return }
         poolStates[index].throughput.countResponse()
         guard poolStates[index].throughput.isBlocked else { return }
-        let waitingPushCount = queuedCount(of: poolKey)
+        let waitingPushCount = queuedEntryCount(of: poolKey)
         poolStates[index].throughput
             .unblockIfFastEnough(
                 waitingPushCount: waitingPushCount,
@@ -244,7 +244,7 @@ final class PoolTable {
         // this kind only lets an activity ask Redis for its environment. The push then needs a credit of the pool of
         // that environment (`moveCredit`).
         guard poolKey.kind != .unknownEnvironment else { return }
-        let waitingPushCount = queuedCount(of: poolKey)
+        let waitingPushCount = queuedEntryCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
         poolStates[poolKey.tableIndex].throughput
             .evaluateThroughput(
@@ -257,10 +257,10 @@ final class PoolTable {
     }
 
     /// Unblocks a pool for which nothing waits any longer, if responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this, because it may have finished the last
-    /// waiting pushes. While no pool has a waiting push, it reviews no pool, so this one would stay blocked.
+    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this when it may have finished the last
+    /// waiting pushes. Otherwise the pool would stay blocked, because pools are reviewed only while something waits.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
-        guard isBlocked(poolKey), queuedCount(of: poolKey) == 0 else { return }
+        guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()
         if !isBlocked(poolKey) { hasPoolRecovered = true }
     }
@@ -272,7 +272,7 @@ final class PoolTable {
     }
 
     /// The number of ready pushes, and of activities that wait for a credit.
-    private func queuedCount(of poolKey: PoolKey) -> Int {
+    private func queuedEntryCount(of poolKey: PoolKey) -> Int {
         poolStates[poolKey.tableIndex].readyPushes.count + poolStates[poolKey.tableIndex].activitiesAwaitingCredit.count
     }
 }

@@ -55,8 +55,8 @@ struct PoolThroughput: BitwiseCopyable {
     }
 
     /// Unblocks the pool and ends the measurement, if responses came during this measurement or the previous one.
-    /// Called when no push waits. The previous measurement counts too: `evaluateThroughput` may have begun this one
-    /// just before the last push left, so that no response could come during it.
+    /// Called when no push waits. The previous measurement counts too: the present one may have begun just before the
+    /// last push left, so that no response could come during it.
     mutating func unblockIfResponsesCame() {
         guard responseCount > 0 || previousResponseCount > 0 else { return }
         isBlocked = false

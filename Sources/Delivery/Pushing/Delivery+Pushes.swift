@@ -48,10 +48,10 @@ extension Delivery {
     func isReplacedAtOnce(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isNextCommandDelayed(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
-        guard let admittedAtMilliseconds = records[record].times.admittedAtMilliseconds else {
+        guard let admittedAtWallMilliseconds = records[record].times.admittedAtWallMilliseconds else {
             preconditionFailure("a push was not admitted")
         }
-        return admittedAtMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
+        return admittedAtWallMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
     /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the earliest

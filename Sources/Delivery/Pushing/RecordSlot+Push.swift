@@ -12,8 +12,8 @@ extension RecordSlot {
         guard !hasOwnExpiration else { return ownExpirationSeconds < now.wallSeconds }
         // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
         // time.
-        guard now.wallMilliseconds - times.receivedAtMilliseconds > 1_000 else { return false }
-        return expirationSeconds(by: policies[policyIndex], from: times.receivedAtMilliseconds / 1_000)
+        guard now.wallMilliseconds - times.receivedAtWallMilliseconds > 1_000 else { return false }
+        return expirationSeconds(by: policies[policyIndex], from: times.receivedAtWallMilliseconds / 1_000)
             < now.wallSeconds
     }
 
@@ -48,8 +48,8 @@ extension RecordSlot {
         push.avoidedConnectionNumber = result.connectionNumber
         setReason(result.reason)
         if result.reason.isEmpty { setReason(causewayReason(result)) }
-        if result.sentAtMilliseconds >= 0 { times.sentAtMilliseconds = result.sentAtMilliseconds }
-        times.responseAtMilliseconds = result.responseAtMilliseconds
+        if result.sentAtMilliseconds >= 0 { times.sentAtWallMilliseconds = result.sentAtMilliseconds }
+        times.responseAtWallMilliseconds = result.responseAtMilliseconds
     }
 
     /// Returns Causeway's own reason for the result, if APNs named none.
@@ -68,11 +68,11 @@ extension RecordSlot {
     /// this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard result.invalidAtMilliseconds >= 0 else {
-            push.tokenRetirementRule = .unconditional(handledAtMilliseconds: now.wallMilliseconds)
+            push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)
             return true
         }
-        guard token.registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }
-        push.tokenRetirementRule = .unlessRegisteredSince(milliseconds: result.invalidAtMilliseconds)
+        guard token.registeredAtWallMilliseconds < result.invalidAtMilliseconds else { return false }
+        push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: result.invalidAtMilliseconds)
         return true
     }
 }

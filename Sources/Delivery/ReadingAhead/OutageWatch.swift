@@ -5,8 +5,8 @@ struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response
     /// (`noteResponse`).
     ///
-    /// A wait that began before the last reading ahead ended counts from that end. Otherwise the calls or pushes that
-    /// were held back until then would at once count as another outage.
+    /// A wait that began before the end of the last reading ahead counts from that end. Otherwise the calls or pushes
+    /// that were held back until then would at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.

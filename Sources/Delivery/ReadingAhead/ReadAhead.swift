@@ -10,8 +10,8 @@ struct ReadAhead {
         case off
         /// No activity begins. Newer states replace those that wait. In both next phases the waiting activities begin.
         /// Next:
-        /// - `off` when the lane has caught up, or when its lag was small for `smallLagMilliseconds`: less than half of
-        ///   `readAheadLagRecords`.
+        /// - `off` when the lane has caught up, or when its lag was small (less than half of `readAheadLagRecords`) for
+        ///   `smallLagMilliseconds`.
         /// - `emptying` when the lane is more than three quarters full, or has read ahead for
         ///   `readAheadMillisecondsMax`.
         case reading
@@ -30,9 +30,9 @@ struct ReadAhead {
         fileprivate var knownRecordCount: Int64 = 0
     }
 
-    /// How full a lane is. It has room for a number of records, for a number of bytes, and in the window of offsets of
-    /// each partition: the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half.
-    /// With only one bound, nearly each record would change the phase.
+    /// How full a lane is. Its room for records, its room for bytes, and each partition's window of offsets are
+    /// limited; the fullest of them counts. `Phase.reading` ends above three quarters, `Phase.emptying` at half. With
+    /// only one bound, nearly each record would change the phase.
     enum Fullness {
         case upToHalf
         case upToThreeQuarters
@@ -45,7 +45,7 @@ struct ReadAhead {
         case beginActivities
     }
 
-    /// How long a lane continues to read ahead after its lag has become small: less than half of `readAheadLagRecords`.
+    /// How long a lane continues to read ahead when its lag has become small (less than half of `readAheadLagRecords`).
     /// Each record that it still reads may save a push. The time is limited, because producers write all the time, and
     /// the lane may never catch up completely.
     static let smallLagMilliseconds: Int64 = 2_000
@@ -65,7 +65,7 @@ struct ReadAhead {
     private var lagRecordCount: Int64 = 0
     /// The sum of `Lag.knownRecordCount` over the lane's partitions of the commands topic.
     private var knownLagRecordCount: Int64 = 0
-    /// Since when the lag is small, a monotonic time: less than half of `readAheadLagRecords`. `.max`: the lag is not
+    /// Since when the lag is small (less than half of `readAheadLagRecords`), a monotonic time. `.max`: the lag is not
     /// small, or was never reported.
     private var smallLagSinceMilliseconds: Int64 = .max
 
@@ -134,9 +134,9 @@ struct ReadAhead {
         return .nothing
     }
 
-    /// Whether a lane that reads ahead after an outage has read far enough:
+    /// Whether a lane that reads ahead after an outage has read far enough. One of these is enough:
     /// - The lane has caught up.
-    /// - The lag was small for `smallLagMilliseconds`: less than half of `readAheadLagRecords`.
+    /// - The lag was small (less than half of `readAheadLagRecords`) for `smallLagMilliseconds`.
     /// - The lane is more than three quarters full.
     /// - The lane has read ahead for `readAheadMillisecondsMax`.
     /// - Parameter milliseconds: when this reading ahead began, a monotonic time.

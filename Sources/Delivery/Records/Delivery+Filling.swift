@@ -81,7 +81,7 @@ extension Delivery {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .registration
         slot.pointee.token.environment = registration.environment
-        slot.pointee.token.registeredAtMilliseconds = registration.registeredAtMilliseconds
+        slot.pointee.token.registeredAtWallMilliseconds = registration.registeredAtMilliseconds
         let otherBytes = trace.count + RecordBlockWriter.reasonBytesMax
         var writer: RecordBlockWriter
         switch registration.kind {

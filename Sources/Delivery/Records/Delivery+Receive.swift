@@ -65,7 +65,7 @@ extension Delivery {
                 topic: partition.pointee.topic
             ),
             times: RecordTimes(
-                receivedAtMilliseconds: now.wallMilliseconds,
+                receivedAtWallMilliseconds: now.wallMilliseconds,
                 recordTimestampMilliseconds: record.timestampMilliseconds
             )
         )
@@ -88,8 +88,8 @@ extension Delivery {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
             identifier = command.identifier
             // A deferred command's timestamp was accepted at its first receipt, perhaps by a worker whose clock is
-            // ahead of this one's. So the timestamp is compared with that receipt, if it is later than now.
-            let firstReceivedAtSeconds = (deferral?.receivedAtMilliseconds ?? 0) / 1_000
+            // ahead of this worker's. So if that receipt is later than now, the timestamp is compared with the receipt.
+            let firstReceivedAtSeconds = (deferral?.receivedAtWallMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(nowSeconds: max(now.wallSeconds, firstReceivedAtSeconds))
             guard let appIndex = findAppIndex(named: command.app, in: value) else {
                 let detail = "app: is not configured"

@@ -111,8 +111,9 @@ public struct RecordSlot: BitwiseCopyable {
     /// Sets when the token was registered or unregistered: the record's time, or its receipt if Kafka has no time for
     /// the record.
     mutating func setRegistrationTimeFromRecord() {
-        token.registeredAtMilliseconds =
-            times.recordTimestampMilliseconds >= 0 ? times.recordTimestampMilliseconds : times.receivedAtMilliseconds
+        token.registeredAtWallMilliseconds =
+            times.recordTimestampMilliseconds >= 0
+            ? times.recordTimestampMilliseconds : times.receivedAtWallMilliseconds
     }
 
     /// Traps if the present stage does not lead to `next`.
@@ -131,7 +132,7 @@ extension RecordSlot {
     /// The digests of the audiences that the member is in after a registration; nil: the record does not change them.
     /// Nil also after the token has released a held command, because the record's `kind` is then `command`.
     var namedAudiences: UnsafeRawBufferPointer? {
-        kind == .registration && source.topic == .registrations && !registration.needsNoMembershipChange
+        kind == .registration && source.topic == .registrations && !registration.skipsMembershipChange
             ? bytes(registration.audienceDigests) : nil
     }
 }

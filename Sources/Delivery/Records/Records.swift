@@ -140,21 +140,21 @@ struct Records: ~Copyable {
             isEqual(replacedSlot.token.bytes, replacementSlot.token.bytes)
         {
             // If both commands bring the same token, the token counts as registered at the earlier time.
-            self[replacement].token.registeredAtMilliseconds = min(
-                replacedSlot.token.registeredAtMilliseconds,
-                replacementSlot.token.registeredAtMilliseconds
+            self[replacement].token.registeredAtWallMilliseconds = min(
+                replacedSlot.token.registeredAtWallMilliseconds,
+                replacementSlot.token.registeredAtWallMilliseconds
             )
             return
         }
         if replacementSlot.token.mustBeRegistered,
-            replacementSlot.token.registeredAtMilliseconds >= replacedSlot.token.registeredAtMilliseconds
+            replacementSlot.token.registeredAtWallMilliseconds >= replacedSlot.token.registeredAtWallMilliseconds
         {
             return
         }
         self[replacement].token.mustBeRegistered = true
         setToken(of: replacement, replacedSlot.token.bytes)
         self[replacement].token.environment = replacedSlot.token.environment
-        self[replacement].token.registeredAtMilliseconds = replacedSlot.token.registeredAtMilliseconds
+        self[replacement].token.registeredAtWallMilliseconds = replacedSlot.token.registeredAtWallMilliseconds
     }
 
     /// Frees a record's token and body early. The next command then gets the same memory, which is still in

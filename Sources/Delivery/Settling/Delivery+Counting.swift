@@ -10,11 +10,11 @@ import LiveActivity
 /// ways:
 /// - It is settled with an outcome, or deferred. Then the older version can no longer be sent.
 /// - It is dropped with its partition. Then the next owner reads it.
-/// - It is counted itself. Then a command with a still higher version counts both.
+/// - It is itself counted. Then a command with a still higher version counts both.
 ///
-/// A superseded command with an alert is counted only if its alert is replaced by that of the newer command, or of the
-/// newer command's rider. Otherwise the superseded command gets a result, even if the activity's current command has a
-/// newer alert.
+/// A superseded command with an alert is counted only if the newer command's alert, or the alert of the newer command's
+/// rider, replaces its alert. Otherwise the superseded command gets a result, even if the activity's current command
+/// has a newer alert.
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {

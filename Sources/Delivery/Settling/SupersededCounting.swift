@@ -39,7 +39,8 @@ extension RecordSlot {
     /// - a command that still has its own token, because its record must register this token
     @inline(__always)
     var mayEndWithoutResult: Bool {
-        times.admittedAtMilliseconds == nil && source.topic == .commands && event != .start && texts.reason.count == 0
+        times.admittedAtWallMilliseconds == nil && source.topic == .commands && event != .start
+            && texts.reason.count == 0
             && !token.mustBeRegistered
             && ending.earlierResultCount == 0 && !isReread
     }

@@ -59,8 +59,8 @@ extension Delivery {
         let activity = activityOfCurrentCommand(record, in: .admitting)
         // A result must not show an admission that is later than APNs' response. So after a response to an earlier
         // push, the time of the earlier admission stays.
-        if records[record].times.responseAtMilliseconds == nil {
-            records[record].times.admittedAtMilliseconds = now.wallMilliseconds
+        if records[record].times.responseAtWallMilliseconds == nil {
+            records[record].times.admittedAtWallMilliseconds = now.wallMilliseconds
         }
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
@@ -109,8 +109,8 @@ extension Delivery {
             finishCurrentCommand(record, .duplicate, now: now)
         case .superseded:
             // A start whose push was attempted had been admitted before. Redis supersedes it now because its activity
-            // has ended, or has registered a token, which shows that an attempt began the activity. Settle the start,
-            // so that its other records are finished as `duplicate`.
+            // has ended, or because an attempt began the activity, which has registered a token. Settle the start, so
+            // that its other records are finished as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:

@@ -11,9 +11,11 @@ import LiveActivity
 /// the starts draw on the device's budget one after another.
 ///
 /// A stale registration registers no token. For a device, Redis still returns the next held start, which is sent with
-/// the newer token that Redis knows. Otherwise this start could be lost. For example, it waits for its device's budget
-/// when the partition of its registration moves. The next owner reads the registration again, which is now stale, and
-/// the record of the newer token is already settled.
+/// the newer token that Redis knows. Otherwise this start could be lost:
+/// 1. A registration has released the start. The start waits in a lane for its device's budget.
+/// 2. A newer registration of the device settles. The older one is now stale.
+/// 3. The partition of the older registration moves. Its next owner reads the older registration again, and only the
+///    reply to this record can return the start.
 extension Delivery {
     /// The maximum number of results of one record, so that every record settles in the end. Redis holds at most 8
     /// starts for one token at a time. A record has more results only if further starts are held meanwhile, or if Redis
@@ -68,8 +70,8 @@ extension Delivery {
             // The registration may have been settled before, but the held command has no outcome yet. So process the
             // held command like a record that is read for the first time.
             records[record].isReread = false
-            // The policy was configured when the command was first read. If it no longer is, the policy of
-            // the app applies.
+            // The policy was configured when the command was first read. If it is not configured any more, the app's
+            // default policy applies.
             records[record].policyIndex =
                 findPolicyIndex(of: command, of: slot.appIndex, in: heldCommand)
                 ?? defaultPolicyIndex(of: slot.appIndex)
@@ -152,10 +154,10 @@ extension RecordSlot {
             ),
             source: slot.source,
             times: RecordTimes(
-                receivedAtMilliseconds: slot.times.receivedAtMilliseconds,
+                receivedAtWallMilliseconds: slot.times.receivedAtWallMilliseconds,
                 recordTimestampMilliseconds: slot.times.recordTimestampMilliseconds
             ),
-            registration: RecordRegistration(needsNoMembershipChange: true, wasHeldStart: slot.start.isHeld)
+            registration: RecordRegistration(skipsMembershipChange: true, wasHeldStart: slot.start.isHeld)
         )
         token.mustBeRegistered = false
     }

@@ -82,7 +82,7 @@ extension Delivery {
         storeQueue.setAside(ticket, now: now)
     }
 
-    /// Handles a call without a reply, or one that Redis refused.
+    /// Handles a call that got no reply, or that Redis refused.
     ///
     /// - Parameter reason: the reason in the command's result, if the command fails.
     public mutating func storeFailed(

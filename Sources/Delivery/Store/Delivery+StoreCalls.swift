@@ -81,7 +81,7 @@ extension Delivery {
             return .hold(version: slot.pointee.version, command: command, hasAlert: hasAlert)
         case .registerToken: return registerOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
-            return .unregister(atMilliseconds: slot.pointee.token.registeredAtMilliseconds)
+            return .unregister(atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds)
         case .settle:
             guard let settlement = slot.pointee.ending.settlement else { preconditionFailure("nothing to settle") }
             return .settle(
@@ -205,7 +205,7 @@ extension RecordSlot {
         TokenRegistration(
             token: token.bytes,
             environment: token.environment,
-            registeredAtMilliseconds: token.registeredAtMilliseconds
+            registeredAtMilliseconds: token.registeredAtWallMilliseconds
         )
     }
 

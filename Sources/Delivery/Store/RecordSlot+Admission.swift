@@ -48,6 +48,6 @@ extension Records {
         guard let registration else { return setToken(of: record, .init(start: nil, count: 0)) }
         setToken(of: record, registration.token)
         self[record].token.environment = registration.environment
-        self[record].token.registeredAtMilliseconds = registration.registeredAtMilliseconds
+        self[record].token.registeredAtWallMilliseconds = registration.registeredAtMilliseconds
     }
 }

@@ -29,8 +29,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// APNs responded that the activity's token is dead or unknown, and Redis retires it. The command is then held
         /// for the next token.
         case retireToken
-        /// A reply named audiences that an activity or a device left. Redis records that these audiences have
-        /// been notified.
+        /// A reply named audiences that an activity or a device left. Redis records that these audiences are notified.
         case confirmActivityDepartures
         case confirmDeviceDepartures
         /// Reports to the timetable of lifetimes that the activity began, lives or has ended, or that its lifetime is

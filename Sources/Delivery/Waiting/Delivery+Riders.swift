@@ -1,38 +1,38 @@
 import LiveActivity
 
-/// Lets newer states carry alerts. If a newer state replaces a command whose alert was not accepted, the newer state
-/// carries the alert if it can. The older command is then a *rider*, and the newer one is its *carrier*.
+/// Lets newer states carry alerts. A newer state may replace a command before APNs has accepted the command's alert.
+/// The newer state then carries the alert if it can (`mayCarryAlert`, `hasRoom`). The older command is a *rider*, and
+/// the newer state is its *carrier*.
 ///
-/// The stages of such a command:
+/// The stages (`RecordStage`) of a command with an alert:
 ///
 ///     received, waiting, current ─► riding    a newer state replaces the command and carries its alert
 ///     current ─► awaitingCarrier              Redis has a newer command, which this lane has not read yet
 ///     awaitingCarrier ─► riding               the lane has read a newer command, and that one carries the alert
 ///     riding ─► riding                        a still newer state replaces the carrier and carries the alert
 ///     riding ─► waiting                       the carrier was dropped, or expired in the waiting list
-///     riding ─► finished                      the carrier is finished or deferred, or the alert must not ring
+///     riding ─► finished                      the carrier is finished or deferred, or the alert is not needed any more
 ///     awaitingCarrier ─► finished             no command carries the alert, or none was read in time
 ///     riding, awaitingCarrier ─► dropped      the command's own partition is revoked
 ///
 /// What must hold:
 /// - A record has one rider at most, the one with the newest alert.
-/// - A rider is finished as `superseded`, at the latest when its carrier is finished or deferred. It is finished
-///   earlier if a newer alert replaces its alert, or if its alert must not ring any more. It goes back to the waiting
-///   list if its carrier is dropped, or expires in that list. It is dropped if its own partition is revoked.
-/// - A carried alert is written into the carrier's body only when the body is needed, usually when the carrier's turn
-///   comes: most carriers are replaced earlier. With the alert, the carrier gets the alert's priority.
+/// - A rider is finished as `superseded`, at the latest when its carrier is finished or deferred, unless the rider goes
+///   back to the waiting list or is dropped first.
+/// - A carried alert is written into the carrier's body late, usually when the carrier's turn comes, because most
+///   carriers are replaced earlier (`completeBody`). The carrier then has at least the rider's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
-/// - Within a lane, no alert rings after a newer one; the comments below name the rare exceptions. So no alert is
-///   carried while a newer alert is under way. When APNs has accepted an alert, waiting states lose this alert and
+/// - Within a lane, no alert rings after a newer one; the comments below name the rare exceptions. So no state carries
+///   an alert while a newer alert is under way. When APNs has accepted an alert, waiting states lose this alert and all
 ///   older ones.
-/// - If a carrier expires as the current command, its alert is lost. A phone may have displayed the carrier's state, so
-///   the rider's older state must not follow.
+/// - If a carrier expires as the current command, the carried alert is lost. A phone may have displayed the carrier's
+///   state, so the rider's older state must not follow.
 extension Delivery {
     /// Supersedes the command `older`, which APNs has not accepted and which `newer` replaces. Returns what became of
-    /// the slot of `older`. A caller that does not use `older` afterwards may ignore this.
+    /// the slot of `older`. A caller that does not use `older` afterwards may ignore the result.
     ///
-    /// If `newer` may carry the alert of `older` (`mayCarryAlert`), the alert moves to `newer`, or is lost because it
-    /// does not fit there (`hasRoom`). What becomes of `older`:
+    /// If `newer` may carry the alert of `older` (`mayCarryAlert`), the alert moves to `newer`. If the alert does not
+    /// fit there (`hasRoom`), it is lost. What becomes of `older`:
     /// - If `older` itself brought the moved alert, it becomes the rider of `newer`, and is finished later.
     /// - Otherwise `older` is finished now: it gets a result, or `newer` counts it. If its rider brought the moved
     ///   alert, this rider becomes the rider of `newer`. A rider whose alert did not move is finished with `older`.
@@ -51,13 +51,12 @@ extension Delivery {
         // Redis must not settle `older` now, because its alert may be unsent. Otherwise the alert could be lost:
         // 1. Redis counts the alert as sent or replaced.
         // 2. `newer` is dropped, because its partition is revoked.
-        // 3. The next owner reads `older` again, and this has no effect.
+        // 3. The next owner reads `older` again, but Redis replies that `older` is settled.
         if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
         return finishSupersededCommand(older, by: newer)
     }
 
-    /// Makes `alertSource` the rider of `newer`. Until now `older` had this alert: `alertSource` is `older` itself, or
-    /// the rider of `older`.
+    /// Makes `alertSource` the rider of `newer`. `alertSource` is `older` itself, or the rider of `older`.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
         records.unlinkRider(of: older)
@@ -74,13 +73,13 @@ extension Delivery {
 
     /// Whether the newer command may carry the alert of `alertSource`.
     private func mayCarryAlert(_ alertSource: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
-        // A start's alert counts as none, because no other command carries it.
+        // No other command carries a start's alert, so `alertVersion` is nil for a start.
         guard let alert = records.alertVersion(of: alertSource) else { return false }
         // A start begins a new life, and the alert belongs to an earlier one.
         guard !records[newer].isStart else { return false }
         // An alert in the end of a lifetime belongs to the life that ends. The newer command may be of a later life.
         guard !records[alertSource].lifetime.isEnd else { return false }
-        // A command carries no alert of a newer command, even if it replaces the newer command (`isReplaced`).
+        // A command carries only alerts of older commands. `newer` may have the lower version (`isReplaced`).
         guard records.isNewer(newer, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
         guard !records[alertSource].isExpired(now: now) else { return false }
@@ -93,8 +92,8 @@ extension Delivery {
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
     ///
-    /// A newer alert that only Redis brought to this lane does not count (`hasAlertFromRedisOnly`). It leaves the lane
-    /// if the current command is dropped, and then `alert` is still needed.
+    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). If the current
+    /// command is dropped, that alert leaves the lane, and `alert` is still needed.
     private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
         // While the current command is being replaced, its slot may already be free.
@@ -104,8 +103,9 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Moves an alert from a carrier behind `endCommand` in the waiting list to `endCommand`, if the rider is older
-    /// than the end: its alert belongs to the life that ends. Only the first carrier is checked.
+    /// Takes the alert of the first carrier behind `endCommand` in the waiting list, and moves the alert to
+    /// `endCommand`. Does so only if the rider is older than `endCommand`: its alert then belongs to the life that
+    /// ends.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
@@ -128,13 +128,14 @@ extension Delivery {
         return carrier
     }
 
-    /// Called when APNs has accepted the current command. Finishes the first waiting commands and riders whose alert is
-    /// the accepted one or an older one. Otherwise the phone would ring twice for one alert, or for an older alert
-    /// after a newer one.
+    /// Called when APNs has accepted the current command. Takes the accepted alert, and older ones, away from the first
+    /// commands of the waiting list. Otherwise the phone would ring twice for one alert, or for an older alert after a
+    /// newer one.
     ///
     /// - A waiting state that is older than the current command is finished, because Redis would supersede it.
     /// - A newer waiting state is still sent, but without the alert that it carries. If its body does not have the
-    ///   alert yet, its rider is finished now. Otherwise this happens at its next admission (`removeAcceptedAlert`).
+    ///   alert yet, its rider is finished now. Otherwise its rider is finished at the state's next admission
+    ///   (`removeAcceptedAlert`).
     mutating func finishCommandsWithObsoleteAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
@@ -142,22 +143,20 @@ extension Delivery {
                 records.eventsAllowReplacing(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // This state is newer than the current command. If its body does not have the alert yet, finishing the
-                // rider is enough. If the body has the alert, Redis replies `alertAlreadyAccepted` at the state's next
-                // admission, and `removeAcceptedAlert` removes the alert.
+                // If the body already has the alert, Redis replies `alertAlreadyAccepted` at the next admission.
                 if !records[head].isBodyComplete { finishRiderWithResult(of: head) }
                 return
             }
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // The older state gets a result of its own. It is not counted by the current command, because that
-            // command's partition may be revoked, and the next owner may have committed its offset.
+            // The older state gets a result of its own. The current command must not count the state: if its partition
+            // is revoked, the next owner may have committed its offset, and a crash would then lose the count.
             finish(head, .superseded)
         }
     }
 
     /// Gives the current command the alert of the older command that Redis holds. Does not do so if the current command
-    /// has an alert, or if the held one is too old or does not fit. Redis keeps the held command until the current
+    /// has an alert, or if the held alert is too old or does not fit. Redis keeps the held command until the current
     /// command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
@@ -184,7 +183,8 @@ extension Delivery {
     }
 
     /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer one. Another
-    /// worker sent that alert, or this lane sent it and reads the record again.
+    /// worker sent the accepted alert, or this lane did: with another command of the activity, or before it read the
+    /// record again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
         finishRiderWithResult(of: record)
         records.removeAlert(fromBodyOf: record)
@@ -248,9 +248,10 @@ extension Delivery {
         endCurrentCommand(of: activity, now: now)
     }
 
-    /// Called after `merge` has placed the command `record`. If an older command waits for a carrier, `record`
-    /// supersedes it, and carries its alert if it can. Exception: `merge` has just made `record` the rider of another
-    /// command. Then that carrier supersedes the older command, and keeps the newer of the two alerts.
+    /// Called after `merge` has placed the command `record`. If an older command waits for a carrier
+    /// (`riderAwaitingCarrier`), `record` supersedes that command, and carries its alert if possible. Exception: if
+    /// `merge` has just made `record` a rider, the carrier of `record` does this, and keeps the newer of the two
+    /// alerts.
     mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         guard rider != .null, !records[record].stage.awaitsAcknowledgements,

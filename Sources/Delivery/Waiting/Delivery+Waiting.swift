@@ -235,8 +235,8 @@ extension Delivery {
     /// Finishes a record because the lane keeps another record with the same version.
     ///
     /// If the record is a registration that released its command from Redis, the commit's metadata does not name it, so
-    /// that the next owner reads it again after a crash. The kept record may not be enough: if it is a registration
-    /// too, Redis may call it stale, and then may not return the held command.
+    /// that the next owner reads the registration again after a crash. The kept record alone may not be enough: if it
+    /// is a registration too, Redis may call it stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
@@ -284,7 +284,7 @@ extension Delivery {
     }
 
     /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
-    /// batch. If its current command waits for a retry, the new command may replace it now.
+    /// batch. If the current command waits for a retry, the new command may replace the current one now.
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:

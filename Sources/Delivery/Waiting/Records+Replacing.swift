@@ -4,7 +4,8 @@ import LiveActivity
 extension Records {
     /// Whether the events of two commands allow `other` to replace `command`, which is not sent yet. Versions are not
     /// compared. An end replaces its start, because no phone must ring for an activity that has ended. But the end of a
-    /// lifetime replaces only another end of a lifetime: it has no state, so the last state must be sent before it.
+    /// lifetime replaces only another end of a lifetime. This end has no state, so the activity's last state must be
+    /// sent before it.
     @inline(__always)
     func eventsAllowReplacing(_ command: RecordIndex, by other: RecordIndex) -> Bool {
         switch (address(of: command).pointee.event, address(of: other).pointee.event) {

@@ -29,7 +29,7 @@ extension Records {
         return rider
     }
 
-    /// Does the same as `removeRider`, for a caller that knows the rider already.
+    /// Does what `removeRider` does, for a caller that already knows the rider.
     @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
     /// Returns the record that brought a state's alert to this lane: the state's rider, or else its own record.
@@ -79,8 +79,8 @@ extension RecordSlot {
 /// reads a newer command of the activity, that command carries the alert if it can. The wait can also end in other
 /// ways:
 /// - At `untilMilliseconds` the command is finished as `superseded`, and its alert is lost.
-/// - It is also finished as `superseded` when another command of the activity with a newer alert begins to wait: only
-///   one can wait.
+/// - When another command of the activity with a newer alert begins to wait, this command is finished as `superseded`:
+///   only one can wait.
 /// - If the command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The command, which is in the stage `awaitingCarrier`; `.null`: none.

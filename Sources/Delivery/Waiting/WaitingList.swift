@@ -9,8 +9,8 @@ struct WaitingList: BitwiseCopyable {
         fileprivate var next = RecordIndex.null
     }
 
-    // The first and the last waiting record; `.null` if none waits. `head` and `tail` are the same as optionals. The
-    // last one is stored because a new command is usually compared only with it (`merge`).
+    // The first and the last waiting record; `.null` if none waits. `head` and `tail` return them as optionals. The
+    // last one is stored because a new command is usually compared only with the last one (`merge`).
     private(set) var headOrNull = RecordIndex.null
     private(set) var tailOrNull = RecordIndex.null
 

@@ -5,8 +5,8 @@ package protocol HTTPRequestHandler: AnyObject {
     ///   inside this call or later.
     func respond(to exchange: HTTPExchange) -> HTTPResponse?
 
-    /// Returns the response to a refused request. The server closes the connection after this response. It refuses a
-    /// request that breaks HTTP's rules or the server's limits, and a request whose response takes the handler too
-    /// long.
+    /// Returns the response to a refused request. The server refuses a request that breaks HTTP's rules or the server's
+    /// limits, and a request to which the handler responds too late. The server closes the connection after this
+    /// response.
     func refusal(status: Int) -> HTTPResponse
 }

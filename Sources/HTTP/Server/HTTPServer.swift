@@ -137,7 +137,7 @@ package final class HTTPServer: Sendable {
     }
 }
 
-/// Why a server could not start. ``serverEnded`` says instead that the server has ended.
+/// Why a server accepts no connections: it could not start, or it has ended (``serverEnded``).
 package struct HTTPServerError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }

@@ -47,7 +47,7 @@ final class HTTPServerConnection: StreamHandler {
     /// How many bytes were written to the stream so far.
     private var writtenBytes = 0
     /// How many of `writtenBytes` had left the stream's buffer at the last `enforceDeadline`. If the number has grown
-    /// at the next one, the client still reads.
+    /// at the next call, the client still reads.
     private var takenBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
@@ -255,8 +255,8 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// But first gives a later deadline to a client that still takes bytes of its response, and to one that has taken
-    /// all bytes of an `HTTPResponseStream` so far.
+    /// First sets a later deadline in two cases: the client has taken bytes of its response since the last check, or no
+    /// byte of its `HTTPResponseStream` waits.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes

@@ -40,8 +40,8 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
-    /// Gives a message to the server's thread. If the server has ended, discards the message; if the message would
-    /// begin a stream, also ends this stream. The server may end between `reserveStream` and this call.
+    /// Gives a message to the server's thread. If the server has ended, discards the message, and ends the stream that
+    /// the message would begin. (The server may end between `reserveStream` and this call.)
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }

@@ -1,18 +1,18 @@
 /// The limits of a server. The defaults suit a server that sends small pages and accepts no request bodies. A server
 /// that accepts bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
-    /// The maximum number of connections. At this limit, the server accepts a new connection and closes the one that is
-    /// nearest to its deadline, so that many idle clients cannot keep out a probe. It closes no connection whose
-    /// request waits for the handler, or whose `HTTPResponseStream` is open. If all are such, it closes the new
-    /// connection.
+    /// The maximum number of connections. At this limit, the server accepts a new connection and closes the old one
+    /// that is nearest to its deadline, so that many idle clients cannot keep out a probe. But an old connection stays
+    /// open if its request waits for the handler, or if its `HTTPResponseStream` is open. If this holds for all of
+    /// them, the server closes the new connection.
     package var connectionsMax = 64
     /// The maximum number of bytes in the request line and the header fields together.
     package var headBytesMax = HTTPHead.bytesMax
     /// The maximum number of bytes in one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
     /// The maximum number of bytes in all bodies together. A body counts from its first byte until its `HTTPExchange`
-    /// is released. The request whose body makes the sum larger gets status 503. Without this limit, each connection
-    /// could bring a body of `bodyBytesMax`.
+    /// is released. The request whose body makes the sum exceed this limit gets status 503. Without the limit, each
+    /// connection could bring a body of `bodyBytesMax`.
     package var totalBodyBytesMax = 0
     /// The maximum number of requests that wait for the handler's response. A request counts until its `HTTPExchange`
     /// is released, even if the client has disconnected or has got status 503.
@@ -30,8 +30,8 @@ package struct HTTPServerLimits: Sendable {
     /// The longest time from the end of a request to the handler's response. After this time, the client gets status
     /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
-    /// The longest time from a response to the first byte of the connection's next request. Also the longest time for
-    /// which a client may take no byte of a waiting response.
+    /// The longest time from a response to the first byte of the connection's next request. Also the longest pause of a
+    /// client that takes the bytes of a response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The maximum number of pipelined requests to which the server responds in a row, because one client must not keep

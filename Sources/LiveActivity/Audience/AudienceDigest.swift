@@ -1,6 +1,6 @@
 /// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. A channel that a
-/// producer manages has such a name too. The app's id is always used with the digest, so only audiences of one app can
-/// have the same name. Even among 60,000 audiences of one app, the probability of two equal digests is 10⁻¹⁰.
+/// producer manages has such a name too. The digest is always used together with the app's bundle id, so only digests
+/// of one app must differ. Even among 60,000 audiences of one app, the probability of two equal digests is 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 

@@ -30,7 +30,7 @@ public struct RangeResultRecord {
         writer.append(UInt8(ascii: ","))
         writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
         writer.append(UInt8(ascii: "]"))
-        writer.writeRoundOutcome(memberCounts, isSuperseded: isSuperseded)
+        writer.writeFanoutOutcome(memberCounts, isSuperseded: isSuperseded)
         command.writeEnd(times, to: &writer)
     }
 }
@@ -81,7 +81,7 @@ public struct AudienceResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         command.writeBeginning(to: &writer)
-        writer.writeRoundOutcome(memberCounts, isSuperseded: isSuperseded)
+        writer.writeFanoutOutcome(memberCounts, isSuperseded: isSuperseded)
         if broadcastCounts.total > 0 { writer.writeOutcomes("broadcasts", broadcastCounts) }
         if let channelAbsence {
             writer.key("channel")
@@ -217,7 +217,7 @@ public struct AudienceCommandReference {
 extension OutcomeCounts {
     /// The outcome of a command with these counts: the first of `superseded`, `expired` and `started` that at least one
     /// member has. If no member has any of them: `delivered`.
-    public var outcome: RoundOutcome {
+    public var outcome: FanoutOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }
         return self[.started] > 0 ? .started : .delivered
@@ -225,7 +225,7 @@ extension OutcomeCounts {
 }
 
 /// The outcome of a command to an audience, in one range or over all its ranges.
-public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+public enum FanoutOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// Every member's outcome is `delivered`, `failed` or `unregistered`, or the audience has no members. The counts
     /// say how many members had each outcome.
     case delivered
@@ -249,9 +249,9 @@ public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func writeRoundOutcome(_ memberCounts: OutcomeCounts, isSuperseded: Bool) {
+    fileprivate mutating func writeFanoutOutcome(_ memberCounts: OutcomeCounts, isSuperseded: Bool) {
         key("outcome")
-        string(isSuperseded ? RoundOutcome.superseded.name : memberCounts.outcome.name)
+        string(isSuperseded ? FanoutOutcome.superseded.name : memberCounts.outcome.name)
         writeOutcomes("members", memberCounts)
     }
 

@@ -46,7 +46,7 @@ public enum MemberEntryFormat {
     }
 
     enum IdentifierForm: UInt8 {
-        case plain
+        case unpacked
         /// The raw values of the UUID forms are those of ``PackedUUID/LetterCase``.
         case lowercaseUUID
         case uppercaseUUID

@@ -77,8 +77,9 @@ public struct MemberPage {
     /// Finds the members that have joined and not left, in the order of their positions.
     ///
     /// - Parameter scratch: has room for ``membersMax``.
-    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false in two cases: an
-    ///   entry is outside the page's bounds, and is left out; or some bytes are not an entry, and reading stops there.
+    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false in two cases:
+    ///   - An entry is outside the page's bounds, and is left out.
+    ///   - Some bytes are not an entry, and reading stops there.
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
@@ -217,7 +218,7 @@ public struct PageMember {
             )
         else { return nil }
         self.entry = entry
-        if form == .plain {
+        if form == .unpacked {
             identifierOffset = MemberEntryFormat.fixedBytes + 1
             tokenOffset = identifierOffset + Int(entry[MemberEntryFormat.fixedBytes]) + 1
         } else {

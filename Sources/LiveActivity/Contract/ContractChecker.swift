@@ -193,7 +193,7 @@ struct ContractChecker {
         // most: the record, Apple's dictionary, and the objects and arrays of the shape.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
-        // Check only values that fit a body. For longer ones the check could take too long: the time for a dictionary
+        // Check only values that fit a body. The check of a longer value could take too long: the time for a dictionary
         // with many repeated keys grows with the square of their number.
         guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax,
             let end = try? checkValue(nodeIndex, position),
@@ -216,7 +216,7 @@ struct ContractChecker {
             && memcmp(text.base + start, contract.textStart + Int(field.pointee.nameOffset), count) == 0
     }
 
-    /// A quick check of the most frequent values: short strings without escapes, and short whole numbers. Returns the
+    /// A quick check of the most common values: short strings without escapes, and short whole numbers. Returns the
     /// position after the value. Nil for any other value, and near the end of the record, where eight bytes cannot be
     /// read at once. The caller then uses ``checkValue(_:_:)``.
     @inline(__always)

@@ -12,9 +12,9 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     var nodeIndex: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// The end of the part of the record that fits: the start of the wrong value, or the end of the last known field of
-    /// an object that lacks a field. If the record fits none of several types, the mismatch with the highest end is
-    /// reported.
+    /// The end of the part of the record that fits: the start of the wrong value, or, in an object that lacks a field,
+    /// the end of the object's last known field. If the record fits none of several types, the mismatch with the
+    /// highest end is reported.
     var fittingEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {

@@ -9,8 +9,8 @@ struct ValuePlace: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored, so that a template has a fixed size. In a state with
-    /// this template, all further values must have the same bytes as here.
+    /// The maximum number of values whose places are stored, so that a template has a fixed size. All further values
+    /// must have the same bytes in another state with this template.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
@@ -184,8 +184,8 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the command's state has a template of this app. A caller asks this if ``hasMatched(_:ofApp:)`` is false:
-    /// decoding may have found another app's template first, so all templates are searched. False if decoding found no
+    /// Whether the command's state has a template of this app. A caller asks this if ``hasMatched(_:ofApp:)`` is false.
+    /// Searches all templates, because decoding may have found another app's template first. False if decoding found no
     /// template, and for a start, whose attributes must be checked too.
     public func hasTemplate(
         _ command: Command,
@@ -203,8 +203,8 @@ public struct RecentStateTemplates: ~Copyable {
             }
     }
 
-    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. Remembers the
-    /// template of the state of an update or end that fits, if it has a state of at most ``Limits/bodyBytesMax``.
+    /// Checks a command against its app's contract, and throws the mismatch if the command does not fit. If the command
+    /// fits, and is an update or end with a state of at most ``Limits/bodyBytesMax``, remembers the state's template.
     public mutating func checkAndRemember(
         _ command: Command,
         ofApp appIndex: UInt16,

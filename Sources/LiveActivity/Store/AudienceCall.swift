@@ -88,14 +88,14 @@ public struct AudienceAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience. The grant may have another number
-    /// (``AudienceGrant/rangeCount``). While an older command of the last hour is under way, the new one gets the same
-    /// number as that command, because other ranges would overlap with ranges that are being worked on.
+    /// (``AudienceGrant/rangeCount``): while a command of the last hour is under way, the new command gets the same
+    /// number, because other ranges would overlap with ranges that are being worked on.
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
     /// would come late. Redis does not store the body of a start.
     public var body: Bytes
-    /// Until when the body is valid, UNIX seconds: the command's expiration. Without an expiration, this time follows
-    /// from the command's stale date or its policy.
+    /// Until when the body is valid, UNIX seconds: the command's expiration. Without an expiration, the command's stale
+    /// date or its policy decides.
     public var expirationSeconds: Int64
 
     public init(
@@ -141,8 +141,8 @@ public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
 
 /// How an admitted command to an audience is sent.
 public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
-    /// The `aps.timestamp` to send, UNIX seconds. Usually the command's own. If that is not above the audience's last
-    /// timestamp: one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
+    /// The `aps.timestamp` to send, UNIX seconds: the command's own, if it is above the audience's last timestamp.
+    /// Otherwise one second above the last, because phones could ignore a state whose timestamp does not grow. (R11)
     public var timestamp: Int64
     /// The priority for members whose users do not allow frequent updates: 5 or 10.
     public var priority: UInt8

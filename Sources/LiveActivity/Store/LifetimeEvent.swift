@@ -21,9 +21,9 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// If `restartAtMilliseconds` is 0, or if the timetable keeps no start, the timetable removes the activity.
     /// Otherwise a new start is due at once, and the new life begins at `restartAtMilliseconds`.
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
-    /// Redis did not admit the command by which Causeway ends this life, because it had admitted another end of the
-    /// activity, such as a producer's. That end may still be under way, and will then report how the life ended. So the
-    /// timetable keeps the life, and workers continue to claim it. After several claims
+    /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
+    /// activity, such as a producer's. The other end may still be under way, and will then report how the life ended.
+    /// So the timetable keeps the life, and workers continue to claim the life. After several claims
     /// (`claimsDuringAnotherEndMax`) the other end seems to be lost, and the timetable removes the activity.
     case endedByAnother(beganAtMilliseconds: Int64)
 }

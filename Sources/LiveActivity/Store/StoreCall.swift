@@ -34,7 +34,8 @@ public struct StoreCall<Bytes> {
         /// - `send`: this record may send the start. A repeated call with the same claim gets the same `send` again.
         /// - `unknown`: another record got `send`, and is not settled. The caller settles its start as `unknown`.
         /// - `duplicate`: this version is settled.
-        /// - `superseded`: a newer version exists. Or the activity lives, or has ended, without this start.
+        /// - `superseded`: a newer version exists, or the start is not needed: the activity lives or has ended without
+        ///   it.
         ///
         /// - Parameters:
         ///   - claim: identifies the caller's record among the records of the start. The caller must not use a claim
@@ -60,8 +61,8 @@ public struct StoreCall<Bytes> {
         ///
         /// - Parameters:
         ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
-        ///   - shownVersion: the version that the app displays already. The reply has the held command only if it is
-        ///     newer.
+        ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
+        ///     command is newer.
         ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). If the activity leaves
         ///     audiences, the reply names them (``StoreReply/departures``), and has no held command. Nil: the activity
         ///     stays in its audiences, because the token came with a command, or the caller repeats a registration.
@@ -144,9 +145,9 @@ public struct StoreCall<Bytes> {
         /// that the removed tokens' registrations name. But a device stays in an audience that another of its
         /// registrations names.
         case unregister(atMilliseconds: Int64)
-        /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry that says that the member
-        /// left (R27). Reply: `settled`. Until the confirmation, other replies name these audiences too, because the
-        /// worker that got the first reply may have died.
+        /// Confirms that each audience in a reply's ``StoreReply/departures`` has an entry about the member's departure
+        /// (R27). Reply: `settled`. Until the confirmation, other replies name these audiences too, because the worker
+        /// that got the first reply may have died.
         /// - Parameter atMilliseconds: the time in the reply. If Redis has another time by now, for example after a
         ///   later registration, the call has no effect. The next reply has the other time, which must be confirmed.
         case confirmDepartures(atMilliseconds: Int64)
@@ -202,8 +203,7 @@ public struct StateAdmission<Bytes> {
     public var digest: UInt64
     public var pace: Policy.Pace
     /// A part of ``carriedAlertVersion``: how many seconds its timestamp is below that of ``version``. `Int32.min`: the
-    /// command carries no older command's alert. A whole version here would make every store call larger, and so cost
-    /// every command more.
+    /// command carries no older command's alert. A whole version here would make every store call larger.
     @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -213,14 +213,15 @@ public struct StateAdmission<Bytes> {
     /// end.
     public var mayUseReserve: Bool
     /// Whether Redis may admit this command without reporting the held alert (``StoreVerdict/alertHeld``). True if this
-    /// command has an alert, or if its lane has seen the held one and took it, cannot take it or does not need it.
+    /// command has an alert, or if its lane has seen the held alert: it took that alert, cannot take it or does not
+    /// need it.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
     /// Whether the record is read again because Redis lost data. If such a command brings a token and Redis has none,
-    /// the next push gets a timestamp above the present second. The reason: Redis no longer knows to which timestamps
-    /// it had raised earlier pushes (``RegistrationSource/reread``).
+    /// the next push gets a timestamp above the present second, because Redis no longer knows the timestamps of earlier
+    /// pushes (``RegistrationSource/reread``).
     public var isReread: Bool
     /// Whether this end ends the activity's life even if a start with a newer version began that life. If false, Redis
     /// supersedes an end that is older than the newest start, because the end belongs to an earlier life. (R13)
@@ -304,8 +305,8 @@ public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
     public var environment: APNsEnvironment
-    /// The token is retired only if it was registered before this time, UNIX milliseconds. The app may have registered
-    /// the token again since APNs found it dead. Nil: it is retired in any case.
+    /// The token is retired only if it was registered before this time, UNIX milliseconds: the app may have registered
+    /// the token again since APNs found it dead. Nil: the token is retired, whenever it was registered.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable

@@ -1,6 +1,6 @@
 /// The decision of the activity store.
 public enum StoreVerdict: UInt8, Sendable, CaseIterable {
-    // The most frequent verdicts come first: replies are compared with the verdicts in this order.
+    // The most common verdicts come first: replies are compared with the verdicts in this order.
 
     /// Send the command with the reply's timestamp. Send an update or end to the reply's token.
     case send

@@ -115,8 +115,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
     ///
     /// The totals keep the values of partitions in ``PartitionReading``s, and all other values in the cells of an array
-    /// (``MetricLayout``). The lanes and the Kafka thread publish both. But ``MetricRegistry`` itself writes the cells
-    /// of channels, traces and lifetimes.
+    /// (``MetricLayout``). The lanes and the Kafka thread publish both, except the cells of channels, traces and
+    /// lifetimes, which ``MetricRegistry`` writes.
     var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -148,8 +148,8 @@ public struct MetricDefinition: Sendable {
     }
 
     /// Where the value of a metric comes from. For the lanes: also how their values are combined. ``MetricRegistry``
-    /// replaces the values of the metrics of channels, traces and lifetimes, and adds the lines that other threads
-    /// suppressed to the number of suppressed log lines.
+    /// then overwrites the values of channels, traces and lifetimes, and adds other threads' lines to the number of
+    /// suppressed log lines.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -209,10 +209,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case configuredApp
     case outcome
     /// The outcome of a command to an audience, in one range or over all ranges.
-    case roundOutcome
+    case fanoutOutcome
     case memberOutcome
-    /// How an audience's members changed: `joined`; `left`; or `moved`, if a member registered again, usually with a
-    /// new token, and was already in all audiences that it names.
+    /// How an audience's members changed: `joined`, `left` or `moved`. A member has moved if it registered again,
+    /// usually with a new token, and was already in all audiences that it names.
     case membershipChange
     /// An app in an environment.
     case pool
@@ -245,7 +245,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         switch self {
         case .topic: ["topic"]
         case .app, .configuredApp: ["app"]
-        case .outcome, .roundOutcome, .memberOutcome: ["outcome"]
+        case .outcome, .fanoutOutcome, .memberOutcome: ["outcome"]
         case .membershipChange: ["change"]
         case .pool: ["app", "environment"]
         case .response: ["status", "reason"]
@@ -313,7 +313,7 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     public var name: String { "\(self)" }
 }
 
-/// The phase of an APNs connection: the label `state` of `causeway_apns_connections`.
+/// The phase of an APNs connection, the label `state` of `causeway_apns_connections`.
 public enum ConnectionPhase: UInt8, CaseIterable, Sendable {
     case ready
     case opening

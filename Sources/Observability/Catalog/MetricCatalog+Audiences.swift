@@ -14,7 +14,7 @@ extension MetricCatalog {
             .audienceRanges,
             "causeway_audience_ranges_total",
             "ranges",
-            [.configuredApp, .roundOutcome],
+            [.configuredApp, .fanoutOutcome],
             "Finished ranges of commands, by the outcome in their results.",
             "superseded: a newer command took over before all members of the range were reached. If most ranges "
                 + "are superseded, commands arrive faster than rounds end. Then members skip some states, but never get an old one."

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// For each app and environment, in the order of ``LabelValues/pools``: the numbers of broadcast channels, the state of
-/// the registry of channels, and the last error. The channel keeper's events change them. But the worker's setup sets
-/// ``PoolStatus/isConfigured``. The metrics read the numbers; the status page also reads the rest.
+/// What the metrics and the status page show about broadcast channels, for each app and environment in the order of
+/// ``LabelValues/pools``. The worker's setup sets ``PoolStatus/hasConfiguredChannels``; the channel keeper's events
+/// change all other values.
 package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
         /// The number of channels in the registry when this worker last read it, including those that are being
@@ -18,7 +18,7 @@ package final class ChannelStatus: Sendable {
         /// Failed attempts to create a channel.
         package var failedCreationCount: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
-        package var isConfigured = false
+        package var hasConfiguredChannels = false
         /// The registry's state when this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
         package var lastFailure: Failure?
@@ -31,8 +31,7 @@ package final class ChannelStatus: Sendable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the time
-        /// of the first deletion.
+        /// The number of channels that will be deleted or are being deleted; the first at `nextDeletionAtMilliseconds`.
         package var plannedDeletionCount = 0
         package var nextDeletionAtMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.
@@ -65,10 +64,12 @@ package final class ChannelStatus: Sendable {
     }
 
     /// Changes the status of each pool whose app may have channels in the pool's environment
-    /// (``PoolStatus/isConfigured``).
-    package func changeConfiguredPools(_ body: (inout PoolStatus) -> Void) {
+    /// (``PoolStatus/hasConfiguredChannels``).
+    package func changePoolsWithConfiguredChannels(_ body: (inout PoolStatus) -> Void) {
         lockedStatuses.withLock { poolStatuses in
-            for pool in poolStatuses.indices where poolStatuses[pool].isConfigured { body(&poolStatuses[pool]) }
+            for pool in poolStatuses.indices where poolStatuses[pool].hasConfiguredChannels {
+                body(&poolStatuses[pool])
+            }
         }
     }
 

@@ -97,7 +97,7 @@ package struct LabelValues: Sendable {
         case .app: (apps + ["none"]).map { [$0] }
         case .configuredApp: apps.map { [$0] }
         case .outcome: outcomes.map { [$0] }
-        case .roundOutcome: RoundOutcome.allCases.map { ["\($0.name)"] }
+        case .fanoutOutcome: FanoutOutcome.allCases.map { ["\($0.name)"] }
         case .memberOutcome: MemberOutcome.allCases.map { ["\($0.name)"] }
         case .membershipChange: MembershipChangeKind.allCases.map { ["\($0.name)"] }
         case .pool: pools.map { [$0.app, $0.environment] }
@@ -124,7 +124,7 @@ package struct LabelValues: Sendable {
 
 /// APNs' responses as two labels: a status, and the reason that Apple documents for this status. A response with
 /// another combination is counted under its status and "other", so that the table stays as small as Apple's. A missing
-/// response and a 200 have the reason "none"; a status that is not in `statuses` is "other" too.
+/// response and a 200 have the reason "none". A status that is not in `statuses` is counted as "other" too.
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
@@ -148,8 +148,8 @@ package struct ResponseTable: Sendable {
         self.reasons = reasons
     }
 
-    /// Returns the index of a response in ``labels``. Does not allocate. A `reason` that is not an index of this table
-    /// counts as an unknown reason.
+    /// Returns the index of a response in ``labels``, without allocating memory. `reason` is an index of `reasons`; any
+    /// other number counts as an unknown reason.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)

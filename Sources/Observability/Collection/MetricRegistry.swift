@@ -45,7 +45,7 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.suppressedOfOtherThreadsCounts.enumerated() {
+        for (kind, count) in events.otherThreadsSuppressedLineCounts.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         writeTraceCounts(to: &cells)
@@ -180,7 +180,7 @@ struct HistogramReading: Sendable, Equatable {
 }
 
 extension [PartitionReading] {
-    /// Combines the threads' readings into one reading per partition. Each value is the highest of them.
+    /// Combines the threads' readings into one reading per partition. Each value is the highest of the threads' values.
     func mergedByPartition() -> [PartitionReading] {
         var merged: [UInt64: PartitionReading] = [:]
         for reading in self {

@@ -41,7 +41,8 @@ public final class PublishedMetrics: Sendable {
     /// The time of the thread's last iteration (pass of its event loop), by the monotonic clock; -1 before its first
     /// iteration.
     private let lastIterationAtMilliseconds = Atomic<Int64>(-1)
-    /// Until this time, `/livez` does not report the thread as stuck if it runs no iteration. Monotonic clock.
+    /// Until this time, by the monotonic clock, `/livez` does not report the thread as stuck, even if it runs no
+    /// iteration.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
 
@@ -92,8 +93,8 @@ public final class PublishedMetrics: Sendable {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before its first iteration. The noted end of a
-    /// blocking call counts as an iteration. Before that end, the result is 0.
+    /// Returns the time since the thread's last iteration; nil before its first iteration. The time that was noted with
+    /// ``noteBlocking(untilMilliseconds:)`` counts as an iteration; before this time, the result is 0.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }

@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications, in milliseconds. A publication may come one iteration of the thread
-    /// later. Each time that a reader has the lock, the publication comes another iteration later.
+    /// The shortest time between two publications. A publication may come one iteration of the thread later. Each time
+    /// that a reader has the lock, the publication comes another iteration later.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -42,8 +42,8 @@ public struct ThreadMetrics: ~Copyable {
         firstBoundIndices.deallocate()
     }
 
-    // The methods exist for metrics without a dimension, with one and with two. A call with too few or too many indices
-    // traps. A call names no index for the dimension `lane`, because each lane has cells of its own.
+    // A call of these methods has one index for each dimension of the metric; any other number of indices traps. Only
+    // the dimension `lane` has no index, because each lane has cells of its own.
 
     /// Adds to a counter or gauge without a dimension, or with only the dimension `lane`.
     public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }

@@ -25,7 +25,7 @@ package struct WorkerCondition: Sendable, Equatable {
     package var assignedPartitionCount = 0
     /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or
     /// because the worker may not see it.
-    package var isTopicMissing = false
+    package var isCommandsTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areSigningKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.

@@ -2,8 +2,8 @@ import Logging
 
 /// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
 ///
-/// In each period of a minute, the first lines of a kind are written. Further lines are only counted, without
-/// making their text, and the next written line says how many were suppressed.
+/// In each period of a minute, the first lines of a kind are written. Further lines are only counted, and their texts
+/// are not made. The next written line says how many lines were suppressed.
 ///
 /// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
 /// how many repeats were left out. The first line that reports the end of a remembered failure is always written, with
@@ -12,8 +12,8 @@ package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one period.
     package static let linesPerPeriodMax: UInt32 = 10
     package static let periodMilliseconds: Int64 = 60_000
-    /// The maximum number of lines of one kind that a thread compares with earlier lines in one period. The limit
-    /// exists because each comparison makes the texts of the line's fields.
+    /// The maximum number of lines of one kind that a thread compares with earlier lines in one period. There is a
+    /// limit because each comparison makes the texts of the line's fields.
     static let comparisonsPerPeriodMax: UInt32 = 200
 
     private struct PeriodCounts {

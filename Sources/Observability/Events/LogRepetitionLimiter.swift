@@ -16,8 +16,7 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject whose last line
     /// is oldest.
     static let subjectsMax = 64
-    /// The maximum number of failures in `forgottenLineCounts`: those with forgotten subjects. Further failures are not
-    /// remembered there.
+    /// The maximum number of failures in `forgottenLineCounts`. Further failures are not remembered there.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
@@ -51,7 +50,7 @@ struct LogRepetitionLimiter {
     /// Decides whether a line is written.
     ///
     /// - Returns: nil if the line is left out. Otherwise how many lines with the same subject were left out since the
-    ///   last written one. If the line's subject is not remembered: the number of its failure in `forgottenLineCounts`.
+    ///   last written one; if the subject is not remembered, the number of its failure in `forgottenLineCounts`.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {

@@ -9,9 +9,9 @@ package final class RecentEvents: Sendable {
         var count: UInt64 = 0
         /// When the last line was written or suppressed.
         var lastLineAtWallMilliseconds: Int64 = 0
-        /// The number of lines that were suppressed outside the lanes and the Kafka thread. (The lanes and the Kafka
-        /// thread count their suppressed lines in ``ThreadMetrics``.)
-        var suppressedOfOtherThreadsCount: UInt64 = 0
+        /// The number of lines that were suppressed outside the lanes and the Kafka thread, which count their own in
+        /// ``ThreadMetrics``.
+        var otherThreadsSuppressedLineCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
@@ -53,12 +53,12 @@ package final class RecentEvents: Sendable {
     /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
     /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
     func countSuppressedLineOfOtherThread(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].suppressedOfOtherThreadsCount &+= 1 }
+        events.withLock { $0[Int(kind.rawValue)].otherThreadsSuppressedLineCount &+= 1 }
     }
 
-    /// ``KindSummary/suppressedOfOtherThreadsCount`` of each kind, in the order of ``LogKind``'s raw values.
-    var suppressedOfOtherThreadsCounts: [UInt64] {
-        events.withLock { $0.map(\.suppressedOfOtherThreadsCount) }
+    /// ``KindSummary/otherThreadsSuppressedLineCount`` of each kind, in the order of ``LogKind``'s raw values.
+    var otherThreadsSuppressedLineCounts: [UInt64] {
+        events.withLock { $0.map(\.otherThreadsSuppressedLineCount) }
     }
 
     /// The kinds that were logged, the latest first.

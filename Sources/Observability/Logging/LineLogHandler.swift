@@ -4,9 +4,8 @@ import Logging
 
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
-/// Each line is one `write`, so that the lines of several threads do not mix. They can mix only if the output takes a
-/// part of a line.
-/// Device tokens, provider tokens and keys are masked in every line, no matter which code logs it (`Redaction`).
+/// Each line is one `write`, so that the lines of several threads mix only if the output takes a part of a line. Device
+/// tokens, provider tokens and keys are masked in every line, no matter which code logs it (`Redaction`).
 package struct LineLogHandler: LogHandler {
     /// The shared threshold, unless this logger has a level of its own.
     package var logLevel: Logger.Level {

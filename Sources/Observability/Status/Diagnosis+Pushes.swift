@@ -154,8 +154,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if many commands are held because their activities' tokens are unknown. A few such
-    /// commands are normal, because they may arrive before their registration.
+    /// Returns a finding if more than a fifth of the commands, and more than `heldCommandsMin`, are held because their
+    /// activities' tokens are unknown.
     private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let heldIndex = labels.outcomes.firstIndex(of: "held") else { return nil }

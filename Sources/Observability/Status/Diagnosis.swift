@@ -10,11 +10,11 @@ struct Diagnosis {
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the window for a finding about dead tokens, freshness or demotions. A finding
-    /// about refusals needs fewer: below this number, more than half of the responses must be refusals. From this
-    /// number on, more than 5 % are enough.
+    /// about refusals may come earlier: with fewer samples, more than half of the responses must be refusals; with this
+    /// number or more, over 5 % are enough.
     static let samplesMin: Int64 = 100
-    /// The share of held commands is reported only if the window has more held commands than this. A few are normal,
-    /// because a command may arrive before its activity's registration.
+    /// The share of held commands is reported only above this number of held commands. A few are normal, because a
+    /// command may arrive before its activity's registration.
     static let heldCommandsMin: Int64 = 20
 
     let labels: LabelValues
@@ -260,7 +260,7 @@ struct Diagnosis {
                     observation: "This worker reads no partition.",
                     meaning: isMember
                         ? "Other workers read all partitions; this one is a standby."
-                        : condition.isTopicMissing
+                        : condition.isCommandsTopicMissing
                             ? "The commands topic does not exist, or the user may not see it."
                             : "The worker is not in its group yet.",
                     action: isMember
@@ -324,7 +324,7 @@ struct Diagnosis {
         guard let earlierTotals = window.earlierTotals, window.durationMilliseconds >= 30_000 else { return nil }
         let currentLagRecordCount = Self.totalLag(totals)
         let earlierLagRecordCount = Self.totalLag(earlierTotals)
-        // The records that arrive in a few seconds are a normal lag.
+        // The records that arrive in `usualLagMilliseconds` are a normal lag.
         let usualLagRecordCount =
             (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
         guard currentLagRecordCount - earlierLagRecordCount > max(1_000, usualLagRecordCount) else { return nil }

@@ -21,14 +21,14 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread has completed no iteration for this time. Calls that may block the thread for long do
-    /// not count, because the thread notes them (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
+    /// `/livez` fails if a thread has completed no iteration for this time. The time of a long blocking call does not
+    /// count if the thread has noted the call (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
     static let iterationAgeMillisecondsMax: Int64 = 15_000
     /// `/livez` fails if a thread has not completed its first iteration this long after the endpoint started.
     static let firstIterationMillisecondsMax: Int64 = 30_000
 
-    /// If no broker has responded when this time has passed since the endpoint's start, Kafka counts as down. While
-    /// Kafka is down, a worker without partitions counts as ready, so that a rollout does not wait for Kafka.
+    /// Kafka counts as down if no broker has responded this long after the endpoint's start. While Kafka is down, a
+    /// worker without partitions is ready, so that a rollout does not wait for Kafka.
     static let firstBrokerContactMillisecondsMax: Int64 = 30_000
 
     /// Checks whether the worker is alive: every thread runs iterations. If a thread is stuck, only a restart
@@ -67,8 +67,8 @@ extension HealthReport {
         isEveryKeyRefused: Bool,
         uptimeMilliseconds: Int64
     ) -> HealthReport {
-        // Use only `condition`, and not the published metrics. They are a moment older, so a mixture could show a state
-        // that never existed.
+        // Use only `condition`. The published metrics are a moment older, so a mixture of both could show a state that
+        // never existed.
         let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstBrokerContactMillisecondsMax
         let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate
         return HealthReport(checks: [
@@ -92,7 +92,7 @@ extension HealthReport {
         case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaUnreachable:
             Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
-        case .joining where condition.isTopicMissing:
+        case .joining where condition.isCommandsTopicMissing:
             Check(
                 name: "group",
                 isPassed: false,

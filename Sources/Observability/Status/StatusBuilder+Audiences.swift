@@ -36,7 +36,7 @@ extension StatusBuilder {
                 let oldestRangeAgeMilliseconds = totals[.audienceOldestRangeAge, index]
                 return [
                     .words(name), .count(totals[.audienceCommands, index]), .count(totals.sum(.audienceRanges, index)),
-                    .count(totals[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
+                    .count(totals[.audienceRanges, index, Int(FanoutOutcome.superseded.rawValue)]),
                     .count(totals[.audienceRounds, index]),
                     oldestRoundAgeMilliseconds > Diagnosis.unsettledAgeMillisecondsMax ? age.styled(.attention) : age,
                     .duration(milliseconds: oldestRangeAgeMilliseconds > 0 ? oldestRangeAgeMilliseconds : nil),
@@ -53,13 +53,14 @@ extension StatusBuilder {
                 .filter { totals[.audienceMembers, index, Int($0.rawValue)] > 0 }
                 .map { outcome in
                     [.words(name), .words("\(outcome.name)")]
-                        + flowCells(.audienceMembers, index, Int(outcome.rawValue))
+                        + rateAndTotalCells(.audienceMembers, index, Int(outcome.rawValue))
                 }
         }
         return StatusTable(
             key: "audienceMembers",
             title: "Outcomes of audiences' members",
-            columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")] + Self.flowColumns,
+            columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")]
+                + Self.rateAndTotalColumns,
             rows: rows,
             emptyText: "No member has had its turn yet."
         )

@@ -7,7 +7,7 @@ extension StatusBuilder {
     private var poolsWithChannels: [(pool: LabelValues.Pool, status: ChannelStatus.PoolStatus)] {
         zip(labels.pools, channelPoolStatuses)
             .filter { _, status in
-                status.isConfigured || status.audienceChannelCount > 0 || status.listedChannelCount > 0
+                status.hasConfiguredChannels || status.audienceChannelCount > 0 || status.listedChannelCount > 0
                     || status.creationCount > 0
                     || status.lastFailure != nil
             }

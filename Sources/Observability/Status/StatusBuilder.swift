@@ -99,7 +99,7 @@ struct StatusBuilder {
         return StatusTable(
             key: "flow",
             title: "What flows",
-            columns: [.init(key: "what", title: "")] + Self.flowColumns,
+            columns: [.init(key: "what", title: "")] + Self.rateAndTotalColumns,
             rows: lines.map { title, metric in
                 [
                     .words(title), .rate(window.count(metric), windowMilliseconds: window.durationMilliseconds),
@@ -109,12 +109,12 @@ struct StatusBuilder {
         )
     }
 
-    static let flowColumns: [StatusTable.Column] = [
+    static let rateAndTotalColumns: [StatusTable.Column] = [
         .init(key: "perSecond", title: "per second, last minute"), .init(key: "total", title: "since the start"),
     ]
 
-    /// Returns the cells of ``flowColumns`` for one pair of labels.
-    func flowCells(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> [StatusCell] {
+    /// Returns the cells of ``rateAndTotalColumns`` for one pair of labels.
+    func rateAndTotalCells(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> [StatusCell] {
         [
             .rate(
                 window.count(metric, firstDimensionIndex, secondDimensionIndex),
@@ -129,12 +129,13 @@ struct StatusBuilder {
             .flatMap { app, name in
                 labels.outcomes.enumerated()
                     .filter { totals[.outcomes, app, $0.offset] > 0 }
-                    .map { outcome, text in [.words(name), .words(text)] + flowCells(.outcomes, app, outcome) }
+                    .map { outcome, text in [.words(name), .words(text)] + rateAndTotalCells(.outcomes, app, outcome) }
             }
         return StatusTable(
             key: "outcomes",
             title: "Outcomes of commands",
-            columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")] + Self.flowColumns,
+            columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")]
+                + Self.rateAndTotalColumns,
             rows: rows,
             emptyText: "No command was settled yet."
         )
@@ -292,7 +293,7 @@ struct StatusBuilder {
                     .filter { totals[.pushes, index, $0.offset] > 0 }
                     .map { response, values in
                         [pool.app, pool.environment, values[0], values[1]].map { .words($0) }
-                            + flowCells(.pushes, index, response)
+                            + rateAndTotalCells(.pushes, index, response)
                     }
             }
         return StatusTable(
@@ -301,7 +302,7 @@ struct StatusBuilder {
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "status", title: "status"), .init(key: "reason", title: "reason"),
-            ] + Self.flowColumns,
+            ] + Self.rateAndTotalColumns,
             rows: rows,
             emptyText: "No push has a response yet."
         )

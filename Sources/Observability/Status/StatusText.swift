@@ -64,7 +64,7 @@ enum StatusText {
     }
 
     /// Writes a table with aligned columns: numbers to the right, words to the left. Removes the spaces at the end of
-    /// each line: with them, one long text in the last column would make all lines as long.
+    /// each line, so that one long text in the last column does not make all lines as long.
     private static func text(_ table: StatusTable) -> String {
         var rows = table.rows.map { $0.map { singleLine($0.text) } }
         let titles = table.columns.map(\.title)

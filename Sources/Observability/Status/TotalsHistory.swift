@@ -1,4 +1,4 @@
-/// Keeps the totals of the last minute, from which rates are computed.
+/// Keeps totals of about the last minute. Rates are computed from them.
 struct TotalsHistory: Sendable {
     /// The usual length of a ``MetricWindow``.
     static let windowMilliseconds: Int64 = 60_000

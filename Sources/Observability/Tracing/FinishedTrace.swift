@@ -12,14 +12,14 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         /// belong to the same trace.
         case fannedOut
         /// A range of a command to an audience is finished. `memberCount` counts the members that its round has passed.
-        case range(RoundOutcome, memberCount: UInt32)
+        case range(FanoutOutcome, memberCount: UInt32)
     }
 
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named.
     ///
-    /// If the producer named no span, the trace begins at this worker. Then this is nil for the span of the record's
-    /// first result. The spans of its further results have the span of the first result as parent.
+    /// If the producer named no span, the span of the record's first result is the root of the trace, and its parent is
+    /// nil. The spans of the record's further results have this root as their parent.
     var parentSpanIdentifier: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
@@ -54,7 +54,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
             earlierResultCount: view.earlierResultCount,
             seed: seed
         )
-        parentSpanIdentifier = isRoot ? nil : trace.context.span
+        parentSpanIdentifier = isRoot ? nil : trace.context.spanIdentifier
         topic = view.topic
         partition = view.sourcePartition
         offset = view.sourceOffset
@@ -96,7 +96,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         finishedAtMilliseconds: Int64
     ) {
         context = Self.context(of: trace, offset: range.offset, earlierResultCount: 0, seed: seed)
-        parentSpanIdentifier = trace.context.span
+        parentSpanIdentifier = trace.context.spanIdentifier
         topic = .commands
         partition = range.partition
         offset = range.offset
@@ -114,18 +114,18 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     /// Returns the trace context with the span for a record. The span id follows from the seed, the parent, the offset
-    /// and the number of earlier results. It is the same whenever it is computed, so a fan-out record can name its
-    /// command's span before that span is exported.
+    /// and the number of earlier results. The id is the same whenever it is computed, so a fan-out record can name its
+    /// command's span before this span is exported.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {
         guard !trace.beginsAtThisWorker || earlierResultCount > 0 else { return trace.context }
         let number = UInt64(truncatingIfNeeded: offset) ^ UInt64(earlierResultCount) << 56
-        return trace.context.child(span: deriveSpanIdentifier(seed ^ trace.context.span, number))
+        return trace.context.child(spanIdentifier: deriveSpanIdentifier(seed ^ trace.context.spanIdentifier, number))
     }
 
     /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
-    func childSpanIdentifier(number: UInt64) -> UInt64 { Self.deriveSpanIdentifier(context.span, number) }
+    func childSpanIdentifier(number: UInt64) -> UInt64 { Self.deriveSpanIdentifier(context.spanIdentifier, number) }
 
     /// Never returns 0, because a span id of zeros is invalid (https://www.w3.org/TR/trace-context/).
     private static func deriveSpanIdentifier(_ first: UInt64, _ second: UInt64) -> UInt64 {
@@ -140,7 +140,7 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
     public var partition: Int32
     public var offset: Int64
     public var event: Event
-    public var outcome: RoundOutcome
+    public var outcome: FanoutOutcome
     /// The number of members that the range's round has passed.
     public var memberCount: UInt32
     /// The priority (5 or 10) for members whose users do not allow frequent updates.
@@ -152,7 +152,7 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
         partition: Int32,
         offset: Int64,
         event: Event,
-        outcome: RoundOutcome,
+        outcome: FanoutOutcome,
         memberCount: UInt32,
         priority: UInt8,
         receivedAtMilliseconds: Int64

@@ -26,15 +26,15 @@ public struct RecordTrace {
         self.beginsAtThisWorker = beginsAtThisWorker
     }
 
-    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. The trace refers to the bytes
-    /// and is valid only as long as they are.
+    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. The trace refers to the bytes, so it is
+    /// valid only while they are.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]
         context = TraceContext(
             traceIdentifierHigh: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self),
             traceIdentifierLow: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
-            span: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+            spanIdentifier: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
             isSampled: flags & 1 != 0,
             hasRandomTraceIdentifier: flags & 2 != 0
         )
@@ -50,7 +50,7 @@ public struct RecordTrace {
         precondition(buffer.count >= Self.contextBytes + traceState.count, "room for a trace")
         buffer.storeBytes(of: context.traceIdentifierHigh, toByteOffset: 0, as: UInt64.self)
         buffer.storeBytes(of: context.traceIdentifierLow, toByteOffset: 8, as: UInt64.self)
-        buffer.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
+        buffer.storeBytes(of: context.spanIdentifier, toByteOffset: 16, as: UInt64.self)
         buffer[24] = UInt8(context.flags) | (beginsAtThisWorker ? 4 : 0)
         UnsafeMutableRawBufferPointer(rebasing: buffer[Self.contextBytes...]).copyMemory(from: traceState)
         return UnsafeRawBufferPointer(rebasing: buffer[..<(Self.contextBytes + traceState.count)])

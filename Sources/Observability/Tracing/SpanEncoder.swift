@@ -59,7 +59,7 @@ package struct SpanEncoder: Sendable {
                 Self.span(
                     trace,
                     identifier: trace.childSpanIdentifier(number: 1),
-                    parent: trace.context.span,
+                    parent: trace.context.spanIdentifier,
                     name: "admit",
                     kind: .internal,
                     times: (trace.receivedAtMilliseconds, trace.admittedAtMilliseconds),
@@ -72,7 +72,7 @@ package struct SpanEncoder: Sendable {
                 Self.span(
                     trace,
                     identifier: trace.childSpanIdentifier(number: 2),
-                    parent: trace.context.span,
+                    parent: trace.context.spanIdentifier,
                     name: "send",
                     kind: .client,
                     times: (trace.sentAtMilliseconds, trace.responseAtMilliseconds),
@@ -111,7 +111,7 @@ package struct SpanEncoder: Sendable {
         }
         return Self.span(
             trace,
-            identifier: trace.context.span,
+            identifier: trace.context.spanIdentifier,
             parent: trace.parentSpanIdentifier,
             name: "consume \(topic)",
             kind: .consumer,

@@ -10,7 +10,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public var traceIdentifierHigh: UInt64
     public var traceIdentifierLow: UInt64
     /// The id of the span that is the parent of further spans; never zero.
-    public var span: UInt64
+    public var spanIdentifier: UInt64
     /// The flag 0x01: the sender may have recorded the trace. Flags other than 0x01 and 0x02 are not kept, because the
     /// specification says that unknown flags must be written as zero (section 3.2.2.5).
     public var isSampled: Bool
@@ -21,14 +21,17 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public init(
         traceIdentifierHigh: UInt64,
         traceIdentifierLow: UInt64,
-        span: UInt64,
+        spanIdentifier: UInt64,
         isSampled: Bool,
         hasRandomTraceIdentifier: Bool = false
     ) {
-        precondition(traceIdentifierHigh | traceIdentifierLow != 0 && span != 0, "ids of a trace are not zero")
+        precondition(
+            traceIdentifierHigh | traceIdentifierLow != 0 && spanIdentifier != 0,
+            "ids of a trace are not zero"
+        )
         self.traceIdentifierHigh = traceIdentifierHigh
         self.traceIdentifierLow = traceIdentifierLow
-        self.span = span
+        self.spanIdentifier = spanIdentifier
         self.isSampled = isSampled
         self.hasRandomTraceIdentifier = hasRandomTraceIdentifier
     }
@@ -43,22 +46,22 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
             text.count == Self.textBytes || (version > 0 && text[Self.textBytes] == dash),
             text[2] == dash, text[35] == dash, text[52] == dash,
             let high = Self.hexNumber(text, 3..<19), let low = Self.hexNumber(text, 19..<35), high | low != 0,
-            let span = Self.hexNumber(text, 36..<52), span != 0,
+            let spanIdentifier = Self.hexNumber(text, 36..<52), spanIdentifier != 0,
             let flags = Self.hexNumber(text, 53..<55)
         else { return nil }
         traceIdentifierHigh = high
         traceIdentifierLow = low
-        self.span = span
+        self.spanIdentifier = spanIdentifier
         isSampled = flags & 1 != 0
         hasRandomTraceIdentifier = flags & 2 != 0
     }
 
     /// Returns the same trace with another parent span.
-    public func child(span: UInt64) -> TraceContext {
+    public func child(spanIdentifier: UInt64) -> TraceContext {
         TraceContext(
             traceIdentifierHigh: traceIdentifierHigh,
             traceIdentifierLow: traceIdentifierLow,
-            span: span,
+            spanIdentifier: spanIdentifier,
             isSampled: isSampled,
             hasRandomTraceIdentifier: hasRandomTraceIdentifier
         )
@@ -76,7 +79,7 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         output[52] = UInt8(ascii: "-")
         Self.write(traceIdentifierHigh, to: output, at: 3)
         Self.write(traceIdentifierLow, to: output, at: 19)
-        Self.write(span, to: output, at: 36)
+        Self.write(spanIdentifier, to: output, at: 36)
         output[53] = UInt8(ascii: "0")
         output[54] = UInt8(ascii: "0") + UInt8(flags)
     }

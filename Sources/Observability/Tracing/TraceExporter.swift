@@ -23,7 +23,7 @@ package struct TraceCollector: Sendable {
 /// Uses this project's `HTTPClient`, because FoundationNetworking's session can end the process when a collector is
 /// unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` attempts in all.
 /// Meanwhile the rings fill, and a lane with a full ring drops its traces. Only the end of the worker waits for the
-/// exporter, a few seconds at most, and nothing fails because of it.
+/// exporter, a few seconds at most. No failure of the exporter affects the worker.
 package actor TraceExporter {
     /// The time between two polls of the rings.
     static let pollInterval = Duration.seconds(1)
@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// The time for the last requests, after the lanes have ended: no request begins later, and none takes longer. The
-    /// time is short, because the worker's end waits for these requests.
+    /// How long after the end of the lanes a last request may begin, and how long it may take. The time is short,
+    /// because the worker's end waits for these requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector

@@ -73,7 +73,7 @@ package struct OutcomeReference: Sendable {
         self.init(outcome.name, meaning, recommendedAction)
     }
 
-    init(_ outcome: RoundOutcome) {
+    init(_ outcome: FanoutOutcome) {
         switch outcome {
         case .delivered:
             self.init(outcome.name, "Every member had its turn, and APNs responded for each.", "Read `members`.")

@@ -88,7 +88,7 @@ extension RecordFormat {
             [
                 ResultFields.command, ResultFields.app, ResultFields.audience,
                 RecordField("segments", .segmentRange, .always, "The first and the last of the range's segments."),
-                ResultFields.roundOutcome, ResultFields.members, ResultFields.source,
+                ResultFields.fanoutOutcome, ResultFields.members, ResultFields.source,
                 ResultFields.times([.first, .last]),
             ],
             unlistedKeys: .ignored
@@ -106,7 +106,7 @@ extension RecordFormat {
         introduction: "It has `ranges`. It comes when the last range or broadcast is done, and has the sums.",
         shape: RecordShape(
             [
-                ResultFields.command, ResultFields.app, ResultFields.audience, ResultFields.roundOutcome,
+                ResultFields.command, ResultFields.app, ResultFields.audience, ResultFields.fanoutOutcome,
                 ResultFields.members,
                 RecordField(
                     "broadcasts",
@@ -213,9 +213,9 @@ private enum ResultFields {
         .unixSeconds,
         "`aps.timestamp` as it was sent. It can be later than the command's, because it must be later than the last one."
     )
-    static let roundOutcome = RecordField(
+    static let fanoutOutcome = RecordField(
         "outcome",
-        .choice(RoundOutcome.allCases.map(\.name.description)),
+        .choice(FanoutOutcome.allCases.map(\.name.description)),
         .always,
         "See the table of audiences' outcomes."
     )

@@ -5,7 +5,7 @@ extension RecordPage {
     static let outcomesSection =
         "## Outcomes\n\n" + outcomeTable(Outcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of a command to an audience\n\nThey are in the results of ranges and of the whole command.\n\n"
-        + outcomeTable(RoundOutcome.allCases.map { OutcomeReference($0) })
+        + outcomeTable(FanoutOutcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of members and broadcasts\n\n"
         + "They are the names in `members` and `broadcasts`, and the outcome of a broadcast's result.\n\n"
         + outcomeTable(MemberOutcome.allCases.map { OutcomeReference($0) })

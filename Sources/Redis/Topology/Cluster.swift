@@ -6,8 +6,8 @@ import Reactor
 /// all hash slots. ASK redirects only the next call with the same key.
 ///
 /// The cluster repeats the look-up while a hash slot has no server, or while a server with hash slots cannot be
-/// reached. So it finds the replica that replaces a lost server. Once it has a map, it looks up the hash slots at most
-/// once a second. The exact time is random, so that not all workers ask at the same moment.
+/// reached. So it finds the replica that replaces a lost server. Once the cluster has a map, it looks up the hash slots
+/// at most once a second. The exact time is random, so that not all workers ask at the same moment.
 final class Cluster {
     /// The shortest time between two look-ups of the hash slots, once the cluster has a map.
     static let lookupIntervalMillisecondsMin: Int64 = 1_000
@@ -21,8 +21,8 @@ final class Cluster {
         let location: RedisURL.Location
         /// Whether the server has hash slots, by the last look-up or by a later MOVED.
         var hasHashSlots: Bool
-        /// When an ASK last named the server, on the monotonic clock; `.min`: never.
-        var askedAtMilliseconds = Int64.min
+        /// When an ASK last named this server, on the monotonic clock; `.min`: never.
+        var lastAskAtMilliseconds = Int64.min
         /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set.
         var retiresAtMilliseconds = Int64.max
     }
@@ -168,12 +168,13 @@ final class Cluster {
         let graceMilliseconds = 2 * configuration.replyDeadlineMilliseconds
         for index in nodes.indices {
             guard let node = nodes[index], !node.hasHashSlots, node.retiresAtMilliseconds == .max else { continue }
-            let (askedAtMilliseconds, keepMilliseconds) = (
-                node.askedAtMilliseconds, configuration.keepAfterAskMilliseconds
+            let (lastAskAtMilliseconds, keepMilliseconds) = (
+                node.lastAskAtMilliseconds, configuration.keepAfterAskMilliseconds
             )
-            let isAsked = askedAtMilliseconds != .min && nowMilliseconds - askedAtMilliseconds < keepMilliseconds
+            let isAskRecent =
+                lastAskAtMilliseconds != .min && nowMilliseconds - lastAskAtMilliseconds < keepMilliseconds
             nodes[index]?.retiresAtMilliseconds =
-                isAsked ? askedAtMilliseconds + keepMilliseconds : nowMilliseconds + graceMilliseconds
+                isAskRecent ? lastAskAtMilliseconds + keepMilliseconds : nowMilliseconds + graceMilliseconds
         }
         scheduleRetirement()
     }
@@ -297,7 +298,7 @@ final class Cluster {
         // an index may be free.
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
-            nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
+            nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
             // Schedule the end of this server's connection, because the server may never get hash slots. Usually a
             // look-up does this, but ASK starts none.
             retireNodesWithoutHashSlots()
@@ -339,8 +340,8 @@ extension Cluster: ConnectionDelegate, TimerHandler {
         switch ClusterTimer(rawValue: tag) {
         case .lookup:
             lookupTimer = .none
-            // Look up only if it is still needed: it was requested, there is no map, or a hash slot has no ready
-            // server. The servers may have become ready since it was scheduled.
+            // Look up only if a look-up is still needed: it was requested, there is no map, or a hash slot has no ready
+            // server. The servers may have become ready since the timer was set.
             if isLookupRequested || !hasHashSlotMap || !areAllHashSlotsServed { startHashSlotMapLookup() }
         case .retirement:
             retirementTimer = .none

@@ -76,7 +76,7 @@ final class HashSlotMapLookup {
     var isRunning: Bool { completion != nil }
 
     /// - Parameters:
-    ///   - serversToAsk: the most likely one to reply first. Not empty.
+    ///   - serversToAsk: the servers in the order in which they are asked. Not empty.
     ///   - completion: the loop calls it once, unless the look-up is cancelled.
     func find(asking serversToAsk: [RedisURL.Location], _ completion: @escaping Completion) {
         precondition(!isRunning, "one look-up at a time")

@@ -1,12 +1,12 @@
 /// The hash tags in the keys of marks (``PrimaryMarks``). A hash tag decides the hash slot of its keys. The hash slots
-/// of these tags are spread evenly over a cluster. So each primary with many hash slots has keys of marks, which are
-/// missing if it loses its data (R24).
+/// of these tags are spread evenly over a cluster. So each primary with many hash slots has keys of marks. If a primary
+/// loses its data, these keys are missing (R24).
 ///
 /// The tags never change. Keys with these tags move with their hash slots: a primary that gets a hash slot also gets
 /// its keys.
 struct MarkHashTags {
-    /// Of this many neighbouring hash slots, one has a hash tag, and so keys of marks. A primary that serves few hash
-    /// slots may have none of these keys. The worker then does not notice that the primary has lost its data.
+    /// One of this many neighbouring hash slots has a hash tag, and so keys of marks. A primary that serves few hash
+    /// slots may have no such key; the worker then does not notice that this primary has lost its data.
     static let hashSlotsPerHashTag = 128
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
 

@@ -44,8 +44,8 @@ public final class PrimaryMarks {
     private let group: String
     private let isCluster: Bool
     private var readCallCount = 0
-    /// One in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker finds new primaries
-    /// even if no error shows the change. In a cluster every call searches.
+    /// Without a cluster, one in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker
+    /// finds new primaries even if no error shows the change. In a cluster, every call searches.
     private static let readsPerPrimarySearch = 10
 
     /// Opens no connection yet. The first method that needs Redis does.

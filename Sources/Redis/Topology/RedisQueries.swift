@@ -7,9 +7,9 @@ public final class RedisQueries {
     public typealias HashFields = [(field: [UInt8], value: [UInt8])]
 
     /// The maximum number of attempts at one command. A failed command is attempted again, because the cluster may have
-    /// changed, or the connection may have been lost. Exceptions: the error is proven to be the command's own
-    /// (`RedisError.isRetriable` is false), or the call is cancelled. SCAN, and the search for the servers, are
-    /// attempted only once.
+    /// changed, or the connection may have been lost. But there is no further attempt if the call is cancelled, or if
+    /// the error is proven to be the command's own (`RedisError.isRetriable` is false). SCAN, and the search for the
+    /// servers, are attempted only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read. It must not exceed
     /// ``CommandConnection/commandsMax``, because one server may get all of them.

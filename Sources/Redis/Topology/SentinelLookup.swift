@@ -5,8 +5,8 @@ import Reactor
 ///
 /// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the Sentinel that
 /// last gave a correct reply. It asks the next Sentinel in two cases: a Sentinel gives no usable reply; or the server
-/// that it names does not reply, replies with an error, or is no primary. (These are steps 1 to 3 of the guidelines for
-/// Sentinel clients.) Only one look-up may run at a time.
+/// that the Sentinel names does not reply, replies with an error, or is no primary. (These are steps 1 to 3 of the
+/// guidelines for Sentinel clients.) Only one look-up may run at a time.
 final class SentinelLookup {
     typealias Completion = (Result<RedisURL.Location, RedisError>) -> Void
 
@@ -14,8 +14,8 @@ final class SentinelLookup {
     private let configuration: RedisConfiguration
     private let sentinels: RedisURL
     private let primaryName: String
-    /// The index of the Sentinel that is asked next. It stays after a success, so the next look-up begins with the same
-    /// Sentinel.
+    /// The index of the Sentinel that is asked now or next. A success does not change the index, so the next look-up
+    /// begins with the same Sentinel.
     private var sentinelIndex = 0
     private var unaskedSentinelCount = 0
     private var failures = LookupFailures()

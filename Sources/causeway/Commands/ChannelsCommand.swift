@@ -228,7 +228,7 @@ enum ChannelText {
     static func line(_ entry: ChannelEntry) -> String {
         let nowMilliseconds = Clock.wallMilliseconds
         let deletionText =
-            entry.deleteAfterMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
+            entry.deletionDueMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
         return "\(entry.audience) \(entry.channel) storage=\(entry.storage.rawValue) \(entry.state.rawValue), "
             + "created \(TimeText.relative(entry.createdAtMilliseconds, to: nowMilliseconds))\(deletionText)"
     }

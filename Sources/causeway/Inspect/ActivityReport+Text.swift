@@ -59,7 +59,7 @@ extension ActivityReport {
             return lines.add("waits", newestVersion?.phase == .waiting ? "the newest, in a worker" : "nothing")
         }
         let age = TimeText.relative(heldCommand.timestampMilliseconds, to: nowMilliseconds)
-        let expirationText = heldCommand.expirationMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
+        let expirationText = heldCommand.expiresAtMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
         lines.add(
             "waits",
             "\(heldCommand.event) of \(age)\(heldCommand.hasAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(expirationText)",

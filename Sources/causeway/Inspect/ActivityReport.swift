@@ -83,7 +83,7 @@ struct HeldCommand {
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
     /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the activity
     /// or device.
-    var expirationMilliseconds: Int64? { commandJSON["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
+    var expiresAtMilliseconds: Int64? { commandJSON["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { commandJSON["aps"]?["content-state"] }
     var alert: JSONValue? { commandJSON["aps"]?["alert"] }
 }

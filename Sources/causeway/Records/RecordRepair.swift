@@ -6,7 +6,8 @@ struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields whose value was replaced or added by a repair.
     private(set) var repairedFields: Set<Field> = []
-    /// Each insertion: its offset in the text as the text was at that moment, and its length. Oldest first.
+    /// The insertions, oldest first: the offset, counted in the text as it was before this insertion, and the length of
+    /// the inserted text.
     private var insertions: [(offset: Int, count: Int)] = []
     private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 

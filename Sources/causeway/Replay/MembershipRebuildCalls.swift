@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// A store call can make a member join and leave audiences. These are the calls that then record the changes. After the
-/// same store call, a lane makes the same calls, so a rebuild leaves the audiences as a worker would.
+/// The calls that record a member's changes of audiences, after a store call has made the member join or leave them. A
+/// lane makes the same calls, so a rebuild leaves the audiences as a worker would.
 struct MembershipRebuildCalls {
     /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.
     let entryCalls: [AudienceCall<[UInt8]>]

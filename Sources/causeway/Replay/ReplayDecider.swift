@@ -47,7 +47,7 @@ struct ReplayDecider {
             nowSeconds: nowSeconds
         )
         var (state, sendReason) = (activity, ReplayReason.send)
-        if activity.version == command.version, activity.isEnded == admission.isEnd {
+        if activity.version == command.version, activity.newestIsEnd == admission.isEnd {
             switch activity.versionPhase {
             case .notShown where activity.start?.version != command.version:
                 (state, sendReason) = (activity.reopened(command.version), .sendAgain)

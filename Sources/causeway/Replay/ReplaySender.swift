@@ -30,8 +30,8 @@ struct ReplaySender {
     private var sender: RecordSender
     private var store: BlockingStore?
     /// For each command that the replay has reopened in Redis: the call that settles its version again. The call is
-    /// made if the command's copy does not reach Kafka. The key is the copy's number, which the producer gets as its
-    /// tag.
+    /// made if the command's copy does not reach Kafka. The key is the copy's number, which is also the copy's tag at
+    /// the producer.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
     /// The keys in `settlementCallsByCopyNumber` of commands whose copy was never given to the producer.

@@ -65,7 +65,7 @@ class Alerts(unittest.TestCase):
             file.write_text(yaml.safe_dump(document, sort_keys=False))
             return promtool("test", "rules", file)
 
-    def check(self, tests):
+    def assert_tests_pass(self, tests):
         done = self.run_tests(tests)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
@@ -80,11 +80,11 @@ class Alerts(unittest.TestCase):
 
     def test_each_alert_fires_in_its_case(self):
         parts = [(case, part) for case in cases for part in [case["fires"], *case.get("also", [])]]
-        self.check([unit_test(case, part, part["at"], fired=True) for case, part in parts])
+        self.assert_tests_pass([unit_test(case, part, part["at"], fired=True) for case, part in parts])
 
     def test_no_alert_fires_at_once(self):
         """No alert fires in the first 15 seconds, because a fault that passes quickly must wake nobody."""
-        self.check([unit_test(case, case["fires"], "15s", fired=False) for case in cases])
+        self.assert_tests_pass([unit_test(case, case["fires"], "15s", fired=False) for case in cases])
 
     def test_each_alert_stays_quiet_in_its_quiet_cases(self):
         tests = []
@@ -99,7 +99,7 @@ class Alerts(unittest.TestCase):
             merged.setdefault(test["name"], test)
             if merged[test["name"]] is not test:
                 merged[test["name"]]["alert_rule_test"] += test["alert_rule_test"]
-        self.check(list(merged.values()))
+        self.assert_tests_pass(list(merged.values()))
 
     def test_tests_of_whole_workers_cause_each_alert(self):
         """The tests of whole workers expect each alert to fire, and name no alert that does not exist."""

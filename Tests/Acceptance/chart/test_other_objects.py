@@ -51,7 +51,7 @@ class Scaling(unittest.TestCase):
             self.assertEqual(metadata["lagThreshold"], "2000000")
             self.assertEqual((metadata["sasl"], metadata["tls"]), ("scram_sha512", "enable"))
 
-    def scaled(self, values=None, has_keda=True):
+    def scalers(self, values=None, has_keda=True):
         """Returns the scalers and their specifications, for a cluster with or without KEDA."""
         arguments = ["--api-versions", "keda.sh/v1alpha1/ScaledObject"] if has_keda else []
         found = chart.parse_documents(chart.render_text(chart.value_sets["minimal"], values=values or {}, arguments=arguments))
@@ -60,21 +60,21 @@ class Scaling(unittest.TestCase):
         return [(scaler["kind"], scaler["spec"]) for scaler in scalers]
 
     def test_by_default_workers_scale_by_lag_if_keda_is_installed(self):
-        ((kind, spec),) = self.scaled()
+        ((kind, spec),) = self.scalers()
         self.assertEqual((kind, spec["minReplicaCount"], spec["maxReplicaCount"]), ("ScaledObject", 2, 8))
         self.assertEqual({trigger["type"] for trigger in spec["triggers"]}, {"kafka"})
-        self.assertEqual(self.scaled(has_keda=False), [])
-        self.assertEqual(self.scaled({"autoscaling": {"type": "none"}}), [])
-        ((kind, _),) = self.scaled({"autoscaling": {"type": "hpa"}})
+        self.assertEqual(self.scalers(has_keda=False), [])
+        self.assertEqual(self.scalers({"autoscaling": {"type": "none"}}), [])
+        ((kind, _),) = self.scalers({"autoscaling": {"type": "hpa"}})
         self.assertEqual(kind, "HorizontalPodAutoscaler")
 
     def test_there_is_no_scaled_object_if_keda_cannot_ask_kafka(self):
         secured = {"config": {"kafka": {"properties": {"security.protocol": "SASL_SSL"}}}}
-        self.assertEqual(self.scaled(secured), [])
-        ((_, spec),) = self.scaled(secured | {"autoscaling": {"keda": {"authenticationRef": "kafka-scaler"}}})
+        self.assertEqual(self.scalers(secured), [])
+        ((_, spec),) = self.scalers(secured | {"autoscaling": {"keda": {"authenticationRef": "kafka-scaler"}}})
         self.assertEqual(spec["triggers"][0]["authenticationRef"], {"name": "kafka-scaler"})
         # With `replicaCount: 0` an operator has stopped the workers, so nothing may scale them up.
-        self.assertEqual(self.scaled({"replicaCount": 0}), [])
+        self.assertEqual(self.scalers({"replicaCount": 0}), [])
 
     def test_limits_follow_the_number_of_workers(self):
         for values, limits in (
@@ -82,7 +82,7 @@ class Scaling(unittest.TestCase):
             ({"autoscaling": {"maxReplicas": 6}}, (2, 6)), ({"topics": {"commands": {"partitions": 4}}}, (2, 4)),
         ):
             with self.subTest(values=values):
-                ((_, spec),) = self.scaled(values)
+                ((_, spec),) = self.scalers(values)
                 self.assertEqual((spec["minReplicaCount"], spec["maxReplicaCount"]), limits)
 
     def test_the_disruption_budget_has_the_chosen_value(self):
@@ -92,41 +92,41 @@ class Scaling(unittest.TestCase):
 
 
 class Network(unittest.TestCase):
-    def policy(self, name):
+    def network_policy_spec(self, name):
         found = chart.objects_of_value_set(name)
         return chart.only_object(found, "NetworkPolicy", chart.workload(found)["metadata"]["name"])["spec"]
 
-    def egress(self, name):
+    def egress_ports(self, name):
         """Returns the ports of each egress rule."""
-        rules = self.policy(name)["egress"]
+        rules = self.network_policy_spec(name)["egress"]
         return [sorted({port["port"] for port in rule["ports"]}) for rule in rules]
 
     def test_ports_follow_the_configuration(self):
         dns, apns = [53], [443, 2196]
-        self.assertEqual(self.egress("minimal"), [dns, [9093], [6380], apns])
-        self.assertEqual(self.egress("apps"), [dns, [9092], [6379], apns])
-        self.assertEqual(self.egress("secrets"), [dns, [9093, 9094], [6380], apns])
-        self.assertEqual(self.egress("redis-sentinel"), [dns, [9093], [6379, 26379, 26380], apns])
-        self.assertEqual(self.egress("redis-cluster"), [dns, [9093], [7000, 7001], apns])
-        self.assertEqual(self.egress("placed"), [dns, [9092], apns])
-        self.assertEqual(self.egress("locked-down"), [dns, [9093, 9094], [6380], [2196, 2197], [4318]])
+        self.assertEqual(self.egress_ports("minimal"), [dns, [9093], [6380], apns])
+        self.assertEqual(self.egress_ports("apps"), [dns, [9092], [6379], apns])
+        self.assertEqual(self.egress_ports("secrets"), [dns, [9093, 9094], [6380], apns])
+        self.assertEqual(self.egress_ports("redis-sentinel"), [dns, [9093], [6379, 26379, 26380], apns])
+        self.assertEqual(self.egress_ports("redis-cluster"), [dns, [9093], [7000, 7001], apns])
+        self.assertEqual(self.egress_ports("placed"), [dns, [9092], apns])
+        self.assertEqual(self.egress_ports("locked-down"), [dns, [9093, 9094], [6380], [2196, 2197], [4318]])
 
     def test_apns_is_reached_in_apples_networks_only(self):
         for name in ("minimal", "locked-down"):
-            *_, apns = [rule for rule in self.policy(name)["egress"] if rule["ports"][0]["port"] in (443, 2197)]
+            *_, apns = [rule for rule in self.network_policy_spec(name)["egress"] if rule["ports"][0]["port"] in (443, 2197)]
             blocks = [peer["ipBlock"]["cidr"] for peer in apns["to"]]
             self.assertIn("17.0.0.0/8", blocks)
             self.assertTrue(all(block == "17.0.0.0/8" or ":" in block for block in blocks))
 
     def test_nothing_but_metrics_comes_in(self):
-        policy = self.policy("minimal")
+        policy = self.network_policy_spec("minimal")
         self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
         self.assertEqual(policy["ingress"], [{"ports": [{"protocol": "TCP", "port": 9464}]}])
-        (rule,) = self.policy("locked-down")["ingress"]
+        (rule,) = self.network_policy_spec("locked-down")["ingress"]
         self.assertEqual(rule["from"][0]["namespaceSelector"]["matchLabels"], {"kubernetes.io/metadata.name": "monitoring"})
 
     def test_the_peers_of_egress_rules_can_be_chosen(self):
-        _, kafka, redis, _, tracing = self.policy("locked-down")["egress"]
+        _, kafka, redis, _, tracing = self.network_policy_spec("locked-down")["egress"]
         self.assertIn("namespaceSelector", kafka["to"][0])
         self.assertIn("podSelector", redis["to"][0])
         self.assertEqual(tracing["ports"], [{"protocol": "TCP", "port": 4318}])

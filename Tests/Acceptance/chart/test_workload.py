@@ -5,13 +5,14 @@ import chart
 
 
 class Pods(unittest.TestCase):
-    def each(self):
+    def each_value_set(self):
+        """Yields the name and the objects of each value set, in a subtest of its own."""
         for name in chart.value_sets:
             with self.subTest(values=name):
                 yield name, chart.objects_of_value_set(name)
 
     def test_no_container_has_special_rights(self):
-        for _, found in self.each():
+        for _, found in self.each_value_set():
             specs = [chart.pod_spec(found)] + [job["spec"]["template"]["spec"] for job in chart.objects_of_kind(found, "Job")]
             for spec in specs:
                 self.assertIs(spec["securityContext"]["runAsNonRoot"], True)
@@ -31,7 +32,7 @@ class Pods(unittest.TestCase):
                     self.assertNotIn("hostPath", volume)
 
     def test_the_only_variable_is_the_name_of_the_pod(self):
-        for name, found in self.each():
+        for name, found in self.each_value_set():
             if name == "extended":
                 continue
             container = chart.worker_container(found)
@@ -51,7 +52,7 @@ class Pods(unittest.TestCase):
             self.assertIs(chart.pod_spec(found)["enableServiceLinks"], False)
 
     def test_selectors_find_the_pods_and_only_them(self):
-        for _, found in self.each():
+        for _, found in self.each_value_set():
             labels = chart.workload(found)["spec"]["template"]["metadata"]["labels"]
             name = chart.workload(found)["metadata"]["name"]
             selectors = [chart.workload(found)["spec"]["selector"]["matchLabels"]]
@@ -78,7 +79,7 @@ class Pods(unittest.TestCase):
                 self.assertLessEqual(monitor["spec"]["selector"]["matchLabels"].items(), service.items())
 
     def test_the_probes_use_the_port_of_the_container(self):
-        for _, found in self.each():
+        for _, found in self.each_value_set():
             container = chart.worker_container(found)
             (port,) = container["ports"]
             self.assertEqual(port["containerPort"], 9464)
@@ -91,7 +92,7 @@ class Pods(unittest.TestCase):
             self.assertIs(chart.only_object(found, "Service")["spec"]["publishNotReadyAddresses"], True)
 
     def test_the_grace_period_is_above_the_drain_time(self):
-        for _, found in self.each():
+        for _, found in self.each_value_set():
             drain = chart.worker_configuration(found).get("worker", {}).get("drainMilliseconds", 20_000)
             self.assertGreater(chart.pod_spec(found)["terminationGracePeriodSeconds"] * 1000, drain)
         self.assertEqual(chart.pod_spec(chart.objects_of_value_set("minimal"))["terminationGracePeriodSeconds"], 30)
@@ -109,7 +110,7 @@ class Pods(unittest.TestCase):
                 self.assertEqual(chart.worker_configuration(found)["worker"]["lanes"], lanes)
 
     def test_every_file_that_the_configuration_names_is_mounted(self):
-        for _, found in self.each():
+        for _, found in self.each_value_set():
             mounts = {mount["name"]: mount for mount in chart.worker_container(found)["volumeMounts"]}
             self.assertTrue(all(mount["readOnly"] for mount in mounts.values()))
             present = set()

@@ -15,11 +15,11 @@ struct SimulatedPhone {
     var wasMemberThroughout = true
     var hasLeft = false
     /// When the core reported the member's leave as done, in virtual milliseconds.
-    var leftAcknowledgedAtMilliseconds = Int64.max
+    var leaveAcknowledgedAtMilliseconds = Int64.max
     /// Whether the member got a state when it joined. This state may be newer than the state of a round that
     /// reaches the member later.
     var hasGotStateOnJoin = false
-    var isDead = false
+    var isTokenDead = false
     /// Whether the phone may get a state or an alert twice, because the response to one of its pushes was lost or was a
     /// 429.
     var mayHaveRepeats = false

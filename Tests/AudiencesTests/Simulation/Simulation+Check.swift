@@ -28,11 +28,12 @@ extension Simulation {
             if gauges.roundCount > worker.core.roundCount {
                 violations.append("more rounds are shown than there are")
             }
-            for since in [gauges.oldestRoundWaitingSinceWallMilliseconds, gauges.oldestVersionAdmittedAtMilliseconds]
-                .compactMap({ $0 })
-            {
+            let gaugeMilliseconds = [
+                gauges.oldestRoundWaitingSinceWallMilliseconds, gauges.oldestVersionAdmittedAtWallMilliseconds,
+            ]
+            for since in gaugeMilliseconds.compactMap({ $0 }) {
                 if (gauges.roundCount == 0 && !hasPassedOverRecords) || since > nowMilliseconds
-                    || since < (commands.first?.atMilliseconds ?? 0)
+                    || since < (commands.first?.producedAtMilliseconds ?? 0)
                 {
                     violations.append("the oldest round of \(gauges.roundCount) is of \(since), at \(nowMilliseconds)")
                 }
@@ -76,13 +77,15 @@ extension Simulation {
             (parameters.kind == .calm || parameters.kind == .faults) && parameters.rateLimitPerMille == 0
             && !commands.contains(where: \.isStart)
         return phoneNames.compactMap { phones[$0] }
-            .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.wasMemberThroughout || doAllJoinersGetState) }
+            .filter {
+                !$0.isTokenDead && !$0.hasLeft && !$0.isDevice && ($0.wasMemberThroughout || doAllJoinersGetState)
+            }
     }
 
     /// The phones that were members from before the first command to the end and kept their token; no devices.
     private var permanentMembers: [SimulatedPhone] {
         phoneNames.compactMap { phones[$0] }
-            .filter { $0.wasMemberThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
+            .filter { $0.wasMemberThroughout && !$0.isTokenDead && !$0.hasLeft && !$0.isDevice }
     }
 
     /// Checks that the members show the newest state at the end, and that no member got an older state after a newer

@@ -12,9 +12,9 @@ extension Simulation {
         if random.chance(parameters.outagePerMille) {
             let untilMilliseconds = nowMilliseconds + Int64(random.number(100...parameters.outageMillisecondsMax))
             switch random.number(0...2) {
-            case 0: hostsAwayUntilMilliseconds[0] = untilMilliseconds
-            case 1: hostsAwayUntilMilliseconds[1] = untilMilliseconds
-            default: storeAwayUntilMilliseconds = untilMilliseconds
+            case 0: hostsUnavailableUntilMilliseconds[0] = untilMilliseconds
+            case 1: hostsUnavailableUntilMilliseconds[1] = untilMilliseconds
+            default: storeUnavailableUntilMilliseconds = untilMilliseconds
             }
         }
     }

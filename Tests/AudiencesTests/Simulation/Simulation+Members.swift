@@ -72,7 +72,7 @@ extension Simulation {
         switch random.number(0...2) {
         case 0:
             phones[name]?.hasLeft = true
-            phones[name]?.leftAcknowledgedAtMilliseconds = .max
+            phones[name]?.leaveAcknowledgedAtMilliseconds = .max
         case 1:
             // The old token is dead as soon as the phone has a new one, also before a worker has read the registration.
             // Pushes to the old token reach nobody.
@@ -80,10 +80,10 @@ extension Simulation {
             phoneNamesByToken[phone.token] = nil
             phone.token = makeToken(for: name)
             phone.registeredAtMilliseconds = nowMilliseconds
-            (phone.hasLeft, phone.isDead) = (false, false)
+            (phone.hasLeft, phone.isTokenDead) = (false, false)
             phones[name] = phone
         default:
-            let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
+            let names = parameters.hasLongIdentifiers ? SimulatedNames.longNames : SimulatedNames.names
             let segment = random.number(0...parameters.segmentCount - 1)
             let newName = names[segment][
                 random.number(SimulatedNames.namesPerSegment - 10...SimulatedNames.namesPerSegment - 1)
@@ -166,11 +166,11 @@ extension Simulation {
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
                 continue
             }
-            if change.isLeaving { phones[change.name]?.leftAcknowledgedAtMilliseconds = nowMilliseconds }
+            if change.isLeaving { phones[change.name]?.leaveAcknowledgedAtMilliseconds = nowMilliseconds }
             // If there are enough streams, a new member shows the newest state before its registration settles.
             if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streamsMax >= 10, !phone.hasLeft,
                 phone.token == change.token,
-                !phone.isDead,
+                !phone.isTokenDead,
                 phone.shownContent < change.newestAdmittedContent
             {
                 violations.append(
@@ -184,10 +184,10 @@ extension Simulation {
     /// the member may still get pushes that were in flight, or for which its page had been read.
     func checkMemberHasNotLeft(_ token: String) {
         guard let name = phoneNamesByToken[token], let phone = phones[name], phone.hasLeft,
-            phone.leftAcknowledgedAtMilliseconds < nowMilliseconds - 1_000
+            phone.leaveAcknowledgedAtMilliseconds < nowMilliseconds - 1_000
         else { return }
         violations.append(
-            "\(name.suffix(12)) is sent to at \(nowMilliseconds), and has left at \(phone.leftAcknowledgedAtMilliseconds)"
+            "\(name.suffix(12)) is sent to at \(nowMilliseconds), and has left at \(phone.leaveAcknowledgedAtMilliseconds)"
         )
     }
 }

@@ -9,7 +9,7 @@ import Testbed
 extension Simulation {
     func performActions(_ worker: SimulatedWorker) {
         let moment = worker.moment(nowMilliseconds)
-        while nowMilliseconds >= storeAwayUntilMilliseconds,
+        while nowMilliseconds >= storeUnavailableUntilMilliseconds,
             let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } })
         {
             worker.core.storeCallTaken()
@@ -51,7 +51,7 @@ extension Simulation {
         while foundPush {
             foundPush = false
             for environment in APNsEnvironment.allCases
-            where nowMilliseconds >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
+            where nowMilliseconds >= hostsUnavailableUntilMilliseconds[Int(environment.rawValue)] {
                 let pool = PoolIdentifier(appIndex: 0, environment: environment)
                 while let push = worker.core.takeNextPush(
                     pool,
@@ -94,7 +94,7 @@ extension Simulation {
             return random.chance(500) ? .lostBeforeDelivery : .lostAfterDelivery
         }
         if random.chance(parameters.deadTokenPerMille), let name = phoneNamesByToken[token] {
-            phones[name]?.isDead = true
+            phones[name]?.isTokenDead = true
             phones[name]?.wasMemberThroughout = false
             hadMembershipChange = true
         }
@@ -130,7 +130,7 @@ extension Simulation {
 
     func deliverReplies(_ worker: SimulatedWorker) {
         while let first = worker.storeCalls.first, first.dueMilliseconds <= nowMilliseconds {
-            if nowMilliseconds < storeAwayUntilMilliseconds
+            if nowMilliseconds < storeUnavailableUntilMilliseconds
                 || (nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.storeLossPerMille))
             {
                 loseStore(of: worker)
@@ -260,7 +260,9 @@ extension Simulation {
             receiveBroadcast(push, isResponseLost: isResponseLost)
             return true
         }
-        guard let name = phoneNamesByToken[push.token], var phone = phones[name], !phone.isDead else { return false }
+        guard let name = phoneNamesByToken[push.token], var phone = phones[name], !phone.isTokenDead else {
+            return false
+        }
         let text = String(decoding: push.body, as: UTF8.self)
         guard let timestamp = SimulatedText.number(after: "\"timestamp\":", in: text),
             let content = SimulatedText.number(after: "\"c\":", in: text)

@@ -35,7 +35,7 @@ struct SimulatedWipe {
     /// The ranges that a worker claimed after the loss and before it noticed the loss.
     var rangesClaimedBeforeNotice: Set<SegmentRange> = []
     /// When the store last lost all data.
-    var atMilliseconds = Int64.max
+    var happenedAtMilliseconds = Int64.max
 
     var hasAllMembers: Bool { countAtLastRereading == count && missingMemberCount == 0 }
     var isOver: Bool { hasAllMembers && !isDraining && commandsToReread.isEmpty && commandRecordsInCore.isEmpty }
@@ -59,11 +59,11 @@ extension Simulation {
         let begun = commands.filter { commandsInCore.contains($0.number) || $0.ending != nil }
         wipe.unfinishedCommands.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
         wipe.affectedCommands.formUnion(wipe.unfinishedCommands)
-        wipe.atMilliseconds = nowMilliseconds
+        wipe.happenedAtMilliseconds = nowMilliseconds
         // In half of the cases an operator has emptied the running server. In the other cases the server restarts
         // without its data, and the workers lose their connections to it.
         guard random.chance(500) else { return }
-        storeAwayUntilMilliseconds = nowMilliseconds + Int64(random.number(1...3_000))
+        storeUnavailableUntilMilliseconds = nowMilliseconds + Int64(random.number(1...3_000))
         for worker in workers { worker.core.storeLostAtMilliseconds = nowMilliseconds }
     }
 
@@ -71,8 +71,8 @@ extension Simulation {
     /// had all members when the worker began to read the marks.
     func readMarks() {
         guard parameters.kind == .wipes, nowMilliseconds >= wipe.nextPollAtMilliseconds else { return }
-        guard nowMilliseconds >= storeAwayUntilMilliseconds else {
-            wipe.nextPollAtMilliseconds = storeAwayUntilMilliseconds
+        guard nowMilliseconds >= storeUnavailableUntilMilliseconds else {
+            wipe.nextPollAtMilliseconds = storeUnavailableUntilMilliseconds
             return
         }
         wipe.nextPollAtMilliseconds = nowMilliseconds + SimulatedWipe.pollMilliseconds
@@ -121,7 +121,7 @@ extension Simulation {
 
     func noteClaim(of range: SegmentRange, _ worker: SimulatedWorker) {
         guard !wipe.hasAllMembers, !worker.core.mayLackMembers,
-            worker.core.membersLastCompleteAtMilliseconds <= wipe.atMilliseconds
+            worker.core.membersLastCompleteAtMilliseconds <= wipe.happenedAtMilliseconds
         else { return }
         wipe.rangesClaimedBeforeNotice.insert(range)
     }

@@ -16,7 +16,7 @@ final class Simulation {
 
     struct Command {
         var number: Int
-        var atMilliseconds: Int64
+        var producedAtMilliseconds: Int64
         var version: Version
         var content: Int
         var hasAlert: Bool
@@ -51,8 +51,8 @@ final class Simulation {
     var phoneNamesByToken: [String: String] = [:]
     var phoneNames: [String] = []
     var scheduledEvents: [(atMilliseconds: Int64, action: () -> Void)] = []
-    var hostsAwayUntilMilliseconds: [Int64] = [.min, .min]
-    var storeAwayUntilMilliseconds = Int64.min
+    var hostsUnavailableUntilMilliseconds: [Int64] = [.min, .min]
+    var storeUnavailableUntilMilliseconds = Int64.min
     var violations: [String] = []
     var trace: ((String) -> Void)?
     var createdWorkerCount = 0
@@ -115,7 +115,7 @@ final class Simulation {
     // MARK: - The scenario
 
     private func makeScenario() {
-        let names = parameters.idBytes > 0 ? SimulatedNames.longNames : SimulatedNames.names
+        let names = parameters.hasLongIdentifiers ? SimulatedNames.longNames : SimulatedNames.names
         for number in 0..<parameters.memberCount {
             let name = names[number % parameters.segmentCount][number / parameters.segmentCount]
             addMember(name)
@@ -126,7 +126,7 @@ final class Simulation {
             commands.append(
                 Command(
                     number: number,
-                    atMilliseconds: atMilliseconds,
+                    producedAtMilliseconds: atMilliseconds,
                     version: Version(
                         timestamp: RoundHarness.startSeconds + Int64(number) * [0, 1, 30][random.number(0...2)] / 30,
                         sequence: UInt64(number + 1)
@@ -205,7 +205,7 @@ final class Simulation {
             nowMilliseconds < faultsUntilMilliseconds ? min(nextFaultAtMilliseconds, faultsUntilMilliseconds) : .max
         for event in scheduledEvents { dueMilliseconds = min(dueMilliseconds, event.atMilliseconds) }
         if parameters.kind == .wipes { dueMilliseconds = min(dueMilliseconds, wipe.nextPollAtMilliseconds) }
-        for endMilliseconds in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds]
+        for endMilliseconds in hostsUnavailableUntilMilliseconds + [storeUnavailableUntilMilliseconds]
         where endMilliseconds > nowMilliseconds {
             dueMilliseconds = min(dueMilliseconds, endMilliseconds)
         }
@@ -256,7 +256,7 @@ final class Simulation {
         if workers[commandWorkerIndex] === worker { feedChanges(worker) }
         if workers[commandWorkerIndex] === worker {
             for position in commands.indices
-            where commands[position].atMilliseconds <= nowMilliseconds && commands[position].ending == nil
+            where commands[position].producedAtMilliseconds <= nowMilliseconds && commands[position].ending == nil
                 && !commandsInCore.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
             {
                 commandsInCore.insert(position)
@@ -369,7 +369,7 @@ final class Simulation {
                         bodyLayout: layout,
                         partition: 0,
                         offset: Int64(command.number),
-                        recordTimestampMilliseconds: command.atMilliseconds,
+                        recordTimestampMilliseconds: command.producedAtMilliseconds,
                         receivedAtMilliseconds: nowMilliseconds,
                         trace: none
                     )

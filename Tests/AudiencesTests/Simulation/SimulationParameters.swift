@@ -33,7 +33,7 @@ struct SimulationParameters {
     var memberCount: Int
     var segmentCount: Int
     var rangeCount: UInt16
-    var idBytes: Int
+    var hasLongIdentifiers: Bool
     var partitionCount: Int
     var workerCount: Int
     var commandCount: Int
@@ -76,7 +76,7 @@ struct SimulationParameters {
         memberCount = random.number(1...[6, 24, 60][random.number(0...2)])
         rangeCount = [256, 256, 128, 64][random.number(0...3)]
         segmentCount = random.number(1...4)
-        idBytes = [0, 0, 200][random.number(0...2)]
+        hasLongIdentifiers = [false, false, true][random.number(0...2)]
         partitionCount = random.number(1...3)
         workerCount = kind == .calm ? 1 : random.number(1...2)
         commandCount = random.number(1...[2, 6, 12][random.number(0...2)])

@@ -8,7 +8,10 @@ struct CommitWaitMeterTests {
     private func longestWaitMilliseconds(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
         var meter = CommitWaitMeter()
         for poll in polls {
-            meter.addPoll([.init(committedOffset: poll.committed, logEndOffset: poll.end)], at: poll.milliseconds)
+            meter.addPoll(
+                [.init(committedOffset: poll.committed, logEndOffset: poll.end)],
+                atMilliseconds: poll.milliseconds
+            )
         }
         return meter.longestWaitMilliseconds
     }
@@ -30,7 +33,7 @@ struct CommitWaitMeterTests {
         for (first, second, milliseconds) in [((0, 2), (0, 0), 0), ((2, 2), (0, 4), 5_000), ((2, 2), (0, 4), 6_500)] {
             let positions = [first, second]
                 .map { GroupPositionReader.Position(committedOffset: Int64($0.0), logEndOffset: Int64($0.1)) }
-            meter.addPoll(positions, at: Int64(milliseconds))
+            meter.addPoll(positions, atMilliseconds: Int64(milliseconds))
         }
         #expect(meter.longestWaitMilliseconds == 1_500)
     }

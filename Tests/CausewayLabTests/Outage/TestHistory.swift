@@ -31,7 +31,7 @@ struct TestHistory {
                 alert: hasAlert ? "Alert \(number)" : nil,
                 stateDigest: "\(activity)-\(number)",
                 producedAtMilliseconds: Self.beginMilliseconds + milliseconds,
-                expirationMilliseconds: expiresAtMilliseconds.map { Self.beginMilliseconds + $0 },
+                expiresAtMilliseconds: expiresAtMilliseconds.map { Self.beginMilliseconds + $0 },
                 isValid: isValid
             )
         )

@@ -191,11 +191,11 @@ import Testing
         #expect(table.count == 1)
     }
 
-    @Test func `A run of full buckets that wraps is repaired when its first entry is removed`() {
+    @Test func `A run of full cells that wraps is repaired when its first entry is removed`() {
         var table = ActivityTable()
         let last: UInt64 = 4_095
-        // The run of full buckets begins in the last bucket and continues in the first ones. Two of the
-        // entries belong in the first buckets.
+        // The run of full cells begins in the last cell and continues in the first ones. Two of the entries belong in
+        // the first cells.
         for (index, hash) in [last, last, 0, last, 1].enumerated() {
             table.insert(hash, index: ActivityIndex(rawValue: UInt32(index)))
         }
@@ -206,7 +206,7 @@ import Testing
         #expect(table.find(1) { $0 == 4 } == 4)
     }
 
-    /// Hashes collide often, so runs of full buckets are long, and wrap around the end while the table grows.
+    /// Hashes collide often, so runs of full cells are long, and wrap around the end while the table grows.
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The table agrees with a dictionary`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var table = ActivityTable()

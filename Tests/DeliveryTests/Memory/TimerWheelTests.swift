@@ -7,7 +7,7 @@ import Testing
 
 /// A timer fires once: never early, and at most one tick after it is due.
 @Suite struct TimerWheelTests {
-    static let horizonMilliseconds = Int64(TimerWheel.listCount) * TimerWheel.tickMilliseconds
+    static let wheelSpanMilliseconds = Int64(TimerWheel.listCount) * TimerWheel.tickMilliseconds
 
     private func fire(_ wheel: inout TimerWheel, at milliseconds: Int64) -> [UInt32] {
         var due = IndexQueue<ActivityIndex>(limit: 100_000)
@@ -38,8 +38,8 @@ import Testing
         #expect(fire(&wheel, at: 1_008) == [1])
     }
 
-    @Test(arguments: [1, 2, 7]) func `Timers beyond the horizon are not lost`(revolutionCount: Int64) {
-        let due = revolutionCount * Self.horizonMilliseconds + 123
+    @Test(arguments: [1, 2, 7]) func `Timers beyond the wheel's span are not lost`(revolutionCount: Int64) {
+        let due = revolutionCount * Self.wheelSpanMilliseconds + 123
         var wheel = TimerWheel(startMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
         var nowMilliseconds: Int64 = 0
@@ -77,7 +77,7 @@ import Testing
         for index in 0..<1_000 as Range<UInt32> {
             wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: Int64(index) * 1_000)
         }
-        let clockJumpMilliseconds = 17 * Self.horizonMilliseconds
+        let clockJumpMilliseconds = 17 * Self.wheelSpanMilliseconds
         let expected = (0..<1_000 as Range<UInt32>).filter { Int64($0) * 1_000 <= clockJumpMilliseconds }
         #expect(fire(&wheel, at: clockJumpMilliseconds).sorted() == expected)
         #expect(wheel.count == 1_000 - expected.count)
@@ -113,9 +113,9 @@ import Testing
                 }
             }
             #expect(wheel.count == dueTimes.count)
-            checkNext(
+            checkNextFire(
                 wheel.nextFireAtMilliseconds(ticksSearchedMax: 16),
-                earliest: dueTimes.values.min(),
+                earliestDueMilliseconds: dueTimes.values.min(),
                 nowMilliseconds: nowMilliseconds
             )
             nowMilliseconds += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
@@ -129,17 +129,21 @@ import Testing
         }
     }
 
-    /// Checks that `next` is nil if no timer is set. Otherwise `next` must be after the present time, and at most the
-    /// time at which the first timer fires. A timer fires at the end of the tick in which it is due; an overdue timer
-    /// fires at the end of the present tick.
-    private func checkNext(_ next: Int64?, earliest: Int64?, nowMilliseconds: Int64) {
-        guard let earliest else {
-            #expect(next == nil)
+    /// Checks that `nextFireAtMilliseconds` is nil if no timer is set. Otherwise the time must be in the future, and
+    /// not later than the time at which the first timer fires. A timer fires at the end of the tick in which it is due;
+    /// an overdue timer fires at the end of the present tick.
+    private func checkNextFire(
+        _ nextFireAtMilliseconds: Int64?,
+        earliestDueMilliseconds: Int64?,
+        nowMilliseconds: Int64
+    ) {
+        guard let earliestDueMilliseconds else {
+            #expect(nextFireAtMilliseconds == nil)
             return
         }
         let tickMilliseconds = TimerWheel.tickMilliseconds
-        let lastFireAtMilliseconds =
-            (max(earliest / tickMilliseconds, nowMilliseconds / tickMilliseconds) + 1) * tickMilliseconds
-        #expect(next.map { $0 > nowMilliseconds && $0 <= lastFireAtMilliseconds } == true)
+        let latestFireAtMilliseconds =
+            (max(earliestDueMilliseconds / tickMilliseconds, nowMilliseconds / tickMilliseconds) + 1) * tickMilliseconds
+        #expect(nextFireAtMilliseconds.map { $0 > nowMilliseconds && $0 <= latestFireAtMilliseconds } == true)
     }
 }

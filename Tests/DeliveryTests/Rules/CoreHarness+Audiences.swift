@@ -33,7 +33,7 @@ extension CoreHarness {
                     record,
                     ending,
                     reason: $0,
-                    admittedAtMilliseconds: admittedAtMilliseconds,
+                    admittedAtWallMilliseconds: admittedAtMilliseconds,
                     now: now
                 )
             }

@@ -83,13 +83,13 @@ extension DeferralTests {
         #expect(!hasRecovered)
     }
 
-    /// Regular reviews (`reviewPoolQueues`) remove expired pushes. A review also ends a span of measurement that is
-    /// long enough.
+    /// Regular reviews (`reviewPoolQueues`) remove expired pushes. A review also ends a measurement of the pool's rate
+    /// that has lasted long enough.
     ///
-    /// - Parameter second: when the last waiting pushes expire. 18: before the review that ends the span; 19: in this
-    ///   review; 20: in a later review.
+    /// - Parameter second: when the last waiting pushes expire. 18: before the review that ends the measurement; 19: in
+    ///   this review; 20: in a later review.
     @Test(arguments: [18, 19, 20])
-    func `The block of an idle pool ends even if a span of measurement has just ended`(second: Int64) throws {
+    func `The block of an idle pool ends even if a measurement has just ended`(second: Int64) throws {
         let core = try Self.makeCoreWithSlowPool()
         let expiration = #""expiration":\#(CoreHarness.startSeconds + second),"#
         Self.receiveAndAdmit(core, "y", beside: expiration)

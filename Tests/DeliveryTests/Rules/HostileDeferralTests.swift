@@ -49,7 +49,7 @@ import Testing
 
     @Test func `A timestamp that was valid when its command was received is not refused later`() throws {
         let core = makeCore()
-        try receive(.update(400), core) { $0.receivedAtMilliseconds += 200_000 }
+        try receive(.update(400), core) { $0.receivedAtWallMilliseconds += 200_000 }
         #expect(core.outcomes == [] && core.outstandingCalls == ["admit u400"])
     }
 }

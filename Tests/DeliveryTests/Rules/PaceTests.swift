@@ -5,8 +5,8 @@ import Testing
 /// An activity has one push at a time and a spacing between two pushes. During the spacing a newer state
 /// replaces the state that waits.
 @Suite struct PaceTests {
-    /// The timers' precision in milliseconds: a timer fires at most this late, and never early. It is the length of a
-    /// slot of `TimerWheel`.
+    /// The timers' precision in milliseconds: a timer fires at most this late, and never early. This is one tick of
+    /// `TimerWheel`.
     static let timerPrecisionMilliseconds: Int64 = 8
 
     @Test func `One activity has one push in flight`() {

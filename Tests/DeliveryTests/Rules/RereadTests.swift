@@ -124,8 +124,8 @@ import Testing
         #expect(core.outstandingCalls.count == 1)
     }
 
-    /// A command that is read again is held without its alert. The released command has an alert, so Redis held it when
-    /// it was first read. The alert has not rung yet, and `accepted` is a new result.
+    /// A command that is read again is held without its alert. The released command has an alert, so Redis has held the
+    /// command since its first reading. The alert has not rung yet, and `accepted` is a new result.
     @Test func `A command that a reread registration releases has a result, and keeps its alert`() throws {
         let core = makeRereadingCore()
         core.register(CommandText.registration())

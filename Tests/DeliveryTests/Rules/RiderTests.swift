@@ -71,9 +71,9 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// Redis releases the state u8 twice, first for the alert of u2, and then for the alert of u5. By then u8 carries
-    /// the alert of u2 and rides on the waiting update u9. The alert of u5 is newer, so u5 replaces u8 as the rider of
-    /// u9. Then u10 replaces u9 and takes over the alert of u5.
+    /// The token of u2 releases the held state u8, which carries the alert of u2 and rides on the waiting update u9.
+    /// The alert of u5 has waited for a carrier, and is newer. So u5 replaces u8 as the rider of u9. Then u10 replaces
+    /// u9 and takes over the alert of u5.
     @Test func `A newer alert becomes the rider of a state that already has a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -272,8 +272,9 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 0, "the next owner reads the registration again")
     }
 
-    /// The partition is revoked and assigned again. Before that, u4 carries the alert of u3, and APNs limits the push
-    /// of u4. Afterwards u3 and u4 are read again. When the old u4 ends, the new record of u3 must not settle with it.
+    /// The update u4 carries the alert of u3, and APNs limits the push of u4. Then the partition is revoked and
+    /// assigned again, and u3 and u4 are read again. When the old record of u4 ends, the new record of u3 must not
+    /// settle with it.
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))

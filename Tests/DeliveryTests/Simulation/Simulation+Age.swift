@@ -13,19 +13,19 @@ extension Simulation {
     /// How long after its admission a push may arrive. It may wait for a stream and for retries while all workers stop.
     private static let arrivalDelayMillisecondsMax: Int64 = 3_600_000
 
-    /// Chooses the time until the next command: in most cases at most some seconds, sometimes hours. Sometimes the time
-    /// ends near the activity's age of eight hours.
-    func chooseLongGap(birth: Int64, time: Int64) -> Int64 {
-        let ageLimitMilliseconds = birth + Self.ageMillisecondsMax
-        let endMilliseconds = birth + Self.longLifeMilliseconds
-        let gap =
+    /// Chooses the time until the next command: usually some seconds, sometimes hours. Sometimes the next command comes
+    /// when the activity is about eight hours old.
+    func chooseLongGapMilliseconds(bornAtMilliseconds: Int64, atMilliseconds time: Int64) -> Int64 {
+        let ageLimitMilliseconds = bornAtMilliseconds + Self.ageMillisecondsMax
+        let endMilliseconds = bornAtMilliseconds + Self.longLifeMilliseconds
+        let gapMilliseconds =
             switch random.number(0...9) {
             case 0...5: Int64(random.number(0...parameters.commandGapMillisecondsMax))
             case 6...7 where time < ageLimitMilliseconds - 10_000:
                 ageLimitMilliseconds - time + Int64(random.number(-10_000...10_000))
             default: Int64(random.number(0...5 * 3_600_000))
             }
-        return min(gap, max(0, endMilliseconds - time))
+        return min(gapMilliseconds, max(0, endMilliseconds - time))
     }
 
     /// Records Redis' verdict on a call, and checks that Redis respects the eight hours. For the beginning of these

@@ -76,9 +76,16 @@ extension Simulation {
         while let change = worker.delivery.nextMembershipChange {
             // The changes of a worker arrive in order, because the order decides between entries with the same time.
             let earliestMilliseconds = worker.undeliveredMembershipChanges.last?.dueMilliseconds ?? now
-            let due = max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
+            let dueMilliseconds = max(
+                earliestMilliseconds,
+                now + Int64(random.number(0...parameters.latencyMillisecondsMax))
+            )
             worker.undeliveredMembershipChanges.append(
-                makeUndeliveredChange(change, worker.delivery.view(change.member.record), due: due)
+                makeUndeliveredChange(
+                    change,
+                    worker.delivery.view(change.member.record),
+                    dueMilliseconds: dueMilliseconds
+                )
             )
             worker.delivery.membershipChangeTaken()
         }
@@ -91,13 +98,13 @@ extension Simulation {
         }
     }
 
-    private func makeUndeliveredChange(_ change: MembershipChange, _ view: RecordView, due: Int64)
+    private func makeUndeliveredChange(_ change: MembershipChange, _ view: RecordView, dueMilliseconds: Int64)
         -> UndeliveredMembershipChange
     {
         let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtMilliseconds, isLeaving: true)
         let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtMilliseconds, isLeaving: false)
         return UndeliveredMembershipChange(
-            dueMilliseconds: due,
+            dueMilliseconds: dueMilliseconds,
             member: change.member,
             identifier: String(decoding: view.memberIdentifier(change.member.kind), as: UTF8.self),
             entries: change.formerAudiences.map { ($0, leaving) } + change.joinedAudiences.map { ($0, joining) }

@@ -44,8 +44,8 @@ extension Simulation {
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
-    /// Whether the record with which Redis admits a start also finishes the start. This is so if the run loses no
-    /// response, no worker and no partition. A short failure of Redis does not move a start to another record.
+    /// Whether the record with which Redis admits a start also finishes the start. True if the run loses no response,
+    /// no worker and no partition. A short failure of Redis does not move a start to another record.
     private var doesAdmittedRecordFinishEachStart: Bool {
         // A deferral that is written twice has two records with the same claim. Suppose that the first one is read,
         // admitted and deferred again, with a new claim. When the second one is read, the start is `unknown`.
@@ -62,7 +62,7 @@ extension Simulation {
         if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
             for (token, owner) in activitiesByToken
             where owner == activity && tokenReceivedAtMilliseconds[token] ?? 0 <= registeredAtMilliseconds {
-                unregisteredTokens[token] = registeredAtMilliseconds
+                tokenUnregisteredAtMilliseconds[token] = registeredAtMilliseconds
             }
         }
         let isUpdate = call.ticket.purpose == .admit && !view.isStart
@@ -70,12 +70,12 @@ extension Simulation {
             || call.ticket.purpose == .registerToken && reply.verdict == .registered
         {
             let token = String(decoding: view.token, as: UTF8.self)
-            if let since = unregisteredTokens[token], registeredAtMilliseconds >= since {
-                unregisteredTokens[token] = nil
+            if let since = tokenUnregisteredAtMilliseconds[token], registeredAtMilliseconds >= since {
+                tokenUnregisteredAtMilliseconds[token] = nil
             }
         }
         if isUpdate, reply.verdict == .send, let token = reply.registration,
-            unregisteredTokens[String(decoding: token.token, as: UTF8.self)] != nil
+            tokenUnregisteredAtMilliseconds[String(decoding: token.token, as: UTF8.self)] != nil
         {
             violations.append("\(activity): admitted to a token that was unregistered")
         }

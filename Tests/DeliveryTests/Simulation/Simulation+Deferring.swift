@@ -58,8 +58,8 @@ extension Simulation {
         deferredActivities.insert(String(decoding: view.activity, as: UTF8.self))
         var writer = JSONWriter()
         Array(Simulation.app.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
-        let due = now + deferrals.delayMilliseconds
-        let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
+        let dueMilliseconds = now + deferrals.delayMilliseconds
+        let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: dueMilliseconds)
         counting.commands[partition, default: [:]][offset] = identifier
         guard view.topic == .commands else { return }
         let source = SimulatedLog.Partition(topic: SimulatedLog.commandsTopic, number: Int(view.sourcePartition))

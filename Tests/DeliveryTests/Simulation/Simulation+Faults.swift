@@ -20,7 +20,7 @@ extension Simulation {
         if parameters.wipesRedis, !wasRedisWiped, random.chance(100) {
             wasRedisWiped = true
             store.flushAll()
-            unregisteredTokens = [:]
+            tokenUnregisteredAtMilliseconds = [:]
             retiredTokens = [:]
         }
     }

@@ -110,8 +110,8 @@ extension Simulation {
     /// Checks that each draw found enough in the budget. `draws` are only those of pushes that arrived. The real budget
     /// may be emptier than the calculated one, because other pushes may have drawn too. So each violation is real.
     private func checkBudget(of activity: String, _ draws: [PaceHistory.Draw]) {
-        // Before its first registration an activity has the usual budget. This may be larger and refill faster than
-        // the budget for frequent updates. So the check takes the larger numbers of both.
+        // Before its first registration an activity has the budget without frequent updates. This may be larger and
+        // refill faster than the budget for frequent updates. So the check takes the larger numbers of both.
         let (usualBudget, frequentBudget) = (parameters.policy.budget, parameters.policy.frequentBudget)
         var bucket = usualBudget
         if activitiesWithFrequentUpdates.contains(activity) {

@@ -28,7 +28,7 @@ extension Simulation {
         let getsTokenLate =
             registersNoFirstToken && parameters.lateTokenPerMille > 0 && random.chance(parameters.lateTokenPerMille)
         var time = now + Int64(random.number(0...500))
-        let birth = time
+        let bornAtMilliseconds = time
         var sequence: UInt64 = 0
         if !parameters.agesSeconds.isEmpty {
             agesSeconds[activity] = parameters.agesSeconds.randomElement(using: &random)
@@ -55,7 +55,7 @@ extension Simulation {
         for number in 1...commandCount {
             time +=
                 parameters.hasLongLives
-                ? chooseLongGap(birth: birth, time: time)
+                ? chooseLongGapMilliseconds(bornAtMilliseconds: bornAtMilliseconds, atMilliseconds: time)
                 : Int64(random.number(0...parameters.commandGapMillisecondsMax))
             sequence += 1
             let isLast = number == commandCount

@@ -25,7 +25,7 @@ final class Simulation {
     var activitiesByToken: [String: String] = [:]
     /// The device that each push-to-start token reaches.
     var devicesByStartToken: [String: String] = [:]
-    var scheduledEvents: [(at: Int64, action: () -> Void)] = []
+    var scheduledEvents: [(atMilliseconds: Int64, action: () -> Void)] = []
     /// The command that each activity must show at the end of the run.
     var finalCommands: [String: (version: Version, content: Int, isEnd: Bool)] = [:]
     /// The ids of all commands that are starts.
@@ -54,7 +54,7 @@ final class Simulation {
     /// When the phone got each update token.
     var tokenReceivedAtMilliseconds: [String: Int64] = [:]
     /// The time of the latest tombstone that removed a token, by token, until the token is registered again.
-    var unregisteredTokens: [String: Int64] = [:]
+    var tokenUnregisteredAtMilliseconds: [String: Int64] = [:]
     /// For each activity, the last token that Redis has retired.
     var retiredTokens: [String: String] = [:]
     /// Activities whose token a tombstone removed, until the app registers again.
@@ -152,11 +152,11 @@ final class Simulation {
         if now < faultsEndMilliseconds { due = min(nextFaultAtMilliseconds, faultsEndMilliseconds) }
         // In runs with long lives, hours may pass between two events. So the clock jumps over idle time.
         if parameters.hasLongLives, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
-            now = max(now + 1, scheduledEvents.map(\.at).min() ?? faultsEndMilliseconds)
+            now = max(now + 1, scheduledEvents.map(\.atMilliseconds).min() ?? faultsEndMilliseconds)
             store.nowMilliseconds = now
             return
         }
-        for event in scheduledEvents { due = min(due, event.at) }
+        for event in scheduledEvents { due = min(due, event.atMilliseconds) }
         for end in [redisOutageEndMilliseconds, apnsOutageEndMilliseconds] where end > now { due = min(due, end) }
         for worker in workers { due = min(due, worker?.nextDueMilliseconds ?? .max) }
         if hasUnreadRecords { due = min(due, now + 1) }
@@ -171,9 +171,9 @@ final class Simulation {
     }
 
     private func step() {
-        let due = scheduledEvents.filter { $0.at <= now }
-        scheduledEvents.removeAll { $0.at <= now }
-        for event in due.sorted(by: { $0.at < $1.at }) { event.action() }
+        let due = scheduledEvents.filter { $0.atMilliseconds <= now }
+        scheduledEvents.removeAll { $0.atMilliseconds <= now }
+        for event in due.sorted(by: { $0.atMilliseconds < $1.atMilliseconds }) { event.action() }
         for case let worker? in workers {
             feedRecords(worker)
             reportLag(of: worker)

@@ -101,7 +101,7 @@ extension Records {
                 kind: .command,
                 place: RecordPlace(partitionIndex: 0, assignmentEpoch: 1, offset: 0),
                 source: RecordSource(offset: 0, partition: 0, topic: .commands),
-                times: RecordTimes(receivedAtMilliseconds: 0, recordTimestampMilliseconds: 0)
+                times: RecordTimes(receivedAtWallMilliseconds: 0, recordTimestampMilliseconds: 0)
             )
         )
     }

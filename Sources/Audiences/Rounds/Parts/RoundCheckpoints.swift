@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The checkpoints of a round: the last owner's, from which the round continues, and those that the round
-/// records. (R29)
+/// The checkpoints of a round (``RoundSlot``): the last owner's, from which the round continues, and those that the
+/// round records. The last owner is the worker that had the round's partition before. (R29)
 struct RoundCheckpoints: BitwiseCopyable {
     var restored = RestoredCheckpoint.none
     /// A number that grows with every change that a checkpoint contains. It tells whether a change, such as the end of
@@ -27,8 +27,7 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// Whether the round has changes that no recorded checkpoint has.
     var hasUnrecordedChanges: Bool { revision != recordedRevision }
 
-    /// Forgets the last owner's checkpoint. Changes that are not recorded yet need not be recorded any more, because
-    /// the round continues from a recorded checkpoint.
+    /// Forgets the last owner's checkpoint, and which changes are not recorded yet.
     mutating func prepareNewClaim() {
         restored.free()
         restored = .none

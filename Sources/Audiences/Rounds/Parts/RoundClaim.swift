@@ -1,4 +1,4 @@
-/// A round's claim of its range in the store, and the losses of the claim. See
+/// The claim of a round (``RoundSlot``) on its range in the store, and the losses of the claim. See
 /// ``Audiences/claimLost(_:areMembersLost:now:)``.
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
@@ -17,9 +17,9 @@ struct RoundClaim: BitwiseCopyable {
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// When the pause before the present claim ended (monotonic milliseconds). The time from then until the store
-    /// granted the claim counts as held too: it only lets `consecutiveLossCount` begin again earlier. Nil: the round's
-    /// first claim.
+    /// Since when the present claim counts as held (monotonic milliseconds): since the end of the pause before it. So
+    /// the time until the store granted the claim counts too. This only lets `consecutiveLossCount` begin again
+    /// earlier. Nil: the round's first claim.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.

@@ -1,7 +1,7 @@
 import Delivery
 
-/// The members of a round on which work has begun and has not ended: a push or start is under way, the member is
-/// parked or is being read again, or its refusal is being recorded.
+/// The members of a round (``RoundSlot``) on which work has begun and has not ended: a push or start is under way, the
+/// member is parked or is being read again, or its refusal is being recorded.
 struct RoundMembers: BitwiseCopyable {
     /// The number of pushes in flight, or of starts that are being produced.
     var inFlightCount: UInt32 = 0
@@ -11,8 +11,8 @@ struct RoundMembers: BitwiseCopyable {
     /// The first in the list of parked members; `.null`: none is parked.
     var firstParked = ParkedMemberIndex.null
     var parkedCount: UInt32 = 0
-    /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap above this position,
-    /// because there the same member has its next turn, and must not get two pushes at once. (R28)
+    /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap (``RoundProgress``)
+    /// above this position: the same member has its next turn there, and must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
     /// By environment: the earliest time at which a parked member is due (monotonic milliseconds); `.max`: no parked
     /// member waits for a time. The core does not search the list of parked members before this time.

@@ -1,6 +1,6 @@
 import Delivery
 
-/// The pages of members that a round has read or requested.
+/// The pages of members that a round (``RoundSlot``) has read or requested.
 struct RoundPages: BitwiseCopyable {
     /// The first page in the round's list, which is in the order of positions; `.null`: the list is empty.
     var first = PageIndex.null

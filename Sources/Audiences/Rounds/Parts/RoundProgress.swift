@@ -1,7 +1,8 @@
-/// How far a round has come on its way through the range's members. (R28)
+/// How far a round (``RoundSlot``) has come on its way through the range's members. (R28)
 ///
-/// A position counts places over all laps. In this range of 100 places, position 205 is place 5 in the third lap. A
-/// version whose window begins there ends at position 305, and has then passed each member once:
+/// A lap is one pass of the round through its range. A position counts places over all laps: in this range of 100
+/// places, position 205 is place 5 in the third lap. The window of a version has the positions at which the version
+/// reaches members. A window that begins at position 205 ends at position 305, after each member once:
 ///
 /// ```
 /// position  0         100        200        300        400
@@ -10,7 +11,7 @@
 ///                                  205        305
 /// ```
 struct RoundProgress: BitwiseCopyable {
-    /// The number of positions in one lap, which is one pass through the range's members.
+    /// The number of positions in one lap.
     let positionsPerLap: UInt64
     /// Every member below this position has its outcome or is parked.
     var completedPosition: UInt64 = 0
@@ -19,9 +20,9 @@ struct RoundProgress: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// When the first of the versions that begin at the newest version's start position took over (monotonic
-    /// milliseconds). If one more takes over at this position, the round has sent nothing since then. Nil: no version
-    /// has taken over yet. See ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    /// When a version first took over at the newest version's start position (monotonic milliseconds). If the next
+    /// version begins there too, the round has sent nothing since this time. Nil: no version has taken over yet. See
+    /// ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
     @CompactOptional var stalledSinceMilliseconds: Int64?
     /// Since when members of the round wait for their turn without a break: the time at which the store admitted the
     /// command for which the first of them waits (UNIX milliseconds). Has a meaning only while a member waits. A metric

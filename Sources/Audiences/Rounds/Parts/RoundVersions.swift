@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The versions of a round: those under way, and what the round knows about older and newer ones.
+/// The versions of a round (``RangeVersionSlot``): those under way, and what the round knows about older and newer
+/// versions.
 struct RoundVersions: BitwiseCopyable {
     /// The first version in the round's list; `.null`: the list is empty.
     ///
@@ -11,8 +12,7 @@ struct RoundVersions: BitwiseCopyable {
     /// `received`.
     var first = RangeVersionIndex.null
     /// The last version in the round's list (see `first`); `.null`: the list is empty. If no version is in the phase
-    /// `received`, this is the newest one. Otherwise a version nearer to the front of the list may be newer: the
-    /// versions in the phase `received` are in the order of their arrival.
+    /// `received`, this is the newest one. Otherwise a version nearer to the front of the list may be newer.
     var last = RangeVersionIndex.null
     /// The number of late versions that are not settled yet (``RangeVersionSlot/isLate``). They are not in the list of
     /// versions. The round is not freed while it has any.
@@ -26,9 +26,8 @@ struct RoundVersions: BitwiseCopyable {
     /// The offset of the round's first record that was passed over (R30) and waits to be read again; nil: there is
     /// none. Only records of the round's own partition count.
     ///
-    /// While this is set, the round does not wait for the record of `newestAdmitted`: that record may be the one that
-    /// was passed over, and it may get room only after the round's older versions have ended. To wait would then be a
-    /// deadlock.
+    /// While this is set, the round does not wait for the record of `newestAdmitted`, as
+    /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
     /// Whether the round was in the phase `claiming` when one of its records was last passed over (R30), whatever the
     /// record's partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`): the

@@ -6,9 +6,9 @@ import Kafka
 /// The wait counts from the poll that first saw the record. A record that is written and committed between
 /// two polls counts as no wait.
 struct CommitWaitMeter {
-    /// The ends of each partition's log, as the polls found them, oldest first. Ends that are already
-    /// committed are removed.
-    private var uncommittedEnds: [Int: [(milliseconds: Int64, end: Int64)]] = [:]
+    /// For each partition: the ends of its log that polls have found, oldest first. An end is removed when the
+    /// committed offset has reached it.
+    private var uncommittedEnds: [Int: [(seenAtMilliseconds: Int64, endOffset: Int64)]] = [:]
     private(set) var longestWaitMilliseconds: Int64 = 0
 
     /// Returns the longest wait since the last call.
@@ -20,13 +20,13 @@ struct CommitWaitMeter {
     /// Records one poll.
     ///
     /// - Parameter positions: the positions of all partitions, by partition number.
-    mutating func addPoll(_ positions: [GroupPositionReader.Position], at milliseconds: Int64) {
+    mutating func addPoll(_ positions: [GroupPositionReader.Position], atMilliseconds: Int64) {
         for (partition, position) in positions.enumerated() {
             var waitingEnds = uncommittedEnds[partition] ?? []
-            waitingEnds.append((milliseconds, position.logEndOffset))
-            waitingEnds.removeAll { $0.end <= position.committedOffset ?? 0 }
+            waitingEnds.append((atMilliseconds, position.logEndOffset))
+            waitingEnds.removeAll { $0.endOffset <= position.committedOffset ?? 0 }
             if let oldest = waitingEnds.first {
-                longestWaitMilliseconds = max(longestWaitMilliseconds, milliseconds - oldest.milliseconds)
+                longestWaitMilliseconds = max(longestWaitMilliseconds, atMilliseconds - oldest.seenAtMilliseconds)
             }
             uncommittedEnds[partition] = waitingEnds
         }

@@ -113,7 +113,7 @@ struct OutageChecker {
             )
         }
         guard command.event != .start, let alert = observations.alert(of: push) else { return }
-        if isOlder(alert, thanSeconds: ageLimits.alertSeconds, at: push.arrivedAtMilliseconds) {
+        if isOlder(alert, thanSeconds: ageLimits.alertSecondsMax, at: push.arrivedAtMilliseconds) {
             let ageSeconds = (push.arrivedAtMilliseconds - alert.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the alert of \(alert.version.sequence), \(ageSeconds) s old"
@@ -175,8 +175,8 @@ struct OutageChecker {
     /// Whether the command must still have its effect when the screens are read: it has not expired, and its age limit
     /// has not passed.
     private func isRequired(_ command: OutageHistory.Command) -> Bool {
-        if let expirationMilliseconds = command.expirationMilliseconds,
-            expirationMilliseconds <= screensReadAtMilliseconds
+        if let expiresAtMilliseconds = command.expiresAtMilliseconds,
+            expiresAtMilliseconds <= screensReadAtMilliseconds
         {
             return false
         }
@@ -197,7 +197,7 @@ struct OutageChecker {
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
         for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
             guard isRequired(command),
-                !isOlder(command, thanSeconds: ageLimits.alertSeconds, at: screensReadAtMilliseconds)
+                !isOlder(command, thanSeconds: ageLimits.alertSecondsMax, at: screensReadAtMilliseconds)
             else {
                 continue
             }
@@ -240,8 +240,9 @@ struct OutageChecker {
         }
         for command in observations.commandsUntilFirstEnd {
             let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
-            // A silence begins with a command and ends with the first push that has its state or a newer one. If no
-            // such push came, it lasts until the screens are read, and counts only if Causeway still had to send one.
+            // A silence begins with a command, and ends with the first push that has the command's state or a newer
+            // one. If no such push came, the silence lasts until the screens are read. It counts only if Causeway still
+            // had to send such a push.
             guard
                 shownAtMilliseconds != nil
                     || (isRequired(command) && mustBeOnPhone(observations) && canChangeScreen(observations))

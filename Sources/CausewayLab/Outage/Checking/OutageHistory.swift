@@ -16,7 +16,7 @@ struct OutageHistory: Equatable {
         var stateDigest: String
         var producedAtMilliseconds: Int64
         /// The command's own `expiration`.
-        var expirationMilliseconds: Int64?
+        var expiresAtMilliseconds: Int64?
         /// Whether the command is valid. An invalid command is wrong on purpose and must have no effect.
         var isValid = true
 
@@ -66,12 +66,12 @@ struct OutageHistory: Equatable {
 /// The highest age that a push may have when APNs accepts it. The initial values are what Causeway promises if a worker
 /// runs with its default settings.
 struct AgeLimits: Equatable {
-    var startSeconds: Int64 = 600
-    var alertSeconds: Int64 = 300
+    var startSecondsMax: Int64 = 600
+    var alertSecondsMax: Int64 = 300
     /// By Apple's rules an activity takes no updates after eight hours. It leaves the screen after twelve
     /// hours.
-    var updateSeconds: Int64 = 8 * 3_600
-    var endSeconds: Int64 = 12 * 3_600
+    var updateSecondsMax: Int64 = 8 * 3_600
+    var endSecondsMax: Int64 = 12 * 3_600
 
     /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push arrives a short time after
     /// it was sent.
@@ -79,9 +79,9 @@ struct AgeLimits: Equatable {
 
     func secondsMax(of event: Event) -> Int64 {
         switch event {
-        case .start: startSeconds
-        case .update: updateSeconds
-        case .end: endSeconds
+        case .start: startSecondsMax
+        case .update: updateSecondsMax
+        case .end: endSecondsMax
         }
     }
 }

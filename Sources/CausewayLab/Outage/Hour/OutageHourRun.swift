@@ -167,7 +167,7 @@ final class OutageHourRun {
         else {
             return
         }
-        commitWaitMeter.addPoll(polledPositions, at: Clock.monotonicMilliseconds)
+        commitWaitMeter.addPoll(polledPositions, atMilliseconds: Clock.monotonicMilliseconds)
         currentMinute.uncommittedRecordCount = polledPositions.reduce(0) {
             $0 + $1.logEndOffset - ($1.committedOffset ?? 0)
         }

@@ -6,10 +6,10 @@ struct RecentCommands {
     /// commands.
     private static let commandsPerActivityMax = 32
 
-    private var commands: [String: [OutageHistory.Command]] = [:]
+    private var commandsByActivity: [String: [OutageHistory.Command]] = [:]
 
     mutating func append(_ command: OutageHistory.Command) {
-        Self.append(command, to: &commands[command.activity, default: []])
+        Self.append(command, to: &commandsByActivity[command.activity, default: []])
     }
 
     private static func append(_ command: OutageHistory.Command, to recent: inout [OutageHistory.Command]) {
@@ -19,10 +19,10 @@ struct RecentCommands {
 
     /// Returns the command whose state a push has; nil if it is not among the kept commands.
     func command(of push: OutageHistory.Push) -> OutageHistory.Command? {
-        commands[push.activity]?.last { $0.stateDigest == push.stateDigest }
+        commandsByActivity[push.activity]?.last { $0.stateDigest == push.stateDigest }
     }
 
-    func newestCommand(of activity: String) -> OutageHistory.Command? { commands[activity]?.last }
+    func newestCommand(of activity: String) -> OutageHistory.Command? { commandsByActivity[activity]?.last }
 
-    var newestCommands: [OutageHistory.Command] { commands.values.compactMap(\.last) }
+    var newestCommands: [OutageHistory.Command] { commandsByActivity.values.compactMap(\.last) }
 }

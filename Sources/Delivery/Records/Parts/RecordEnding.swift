@@ -46,8 +46,8 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
     /// Reports to the timetable that a life has ended, or that the keeper must not make its restart again, after the
-    /// result is acknowledged. The timetable then usually removes the life. If it did so first, a crash could make the
-    /// result wrong: the next owner would read the command again, find no life, and report that the command ended
-    /// nothing.
+    /// result is acknowledged. The timetable then usually removes the life. If the life were removed first, a crash
+    /// could make the result wrong: the next owner would read the command again, find no life, and report that the
+    /// command ended nothing.
     static let reportLifetimeEvent = FollowUps(rawValue: 4)
 }

@@ -17,7 +17,7 @@ struct RecordPush: BitwiseCopyable {
     /// The `apns-expiration`, UNIX seconds: the command's own, or one from its stale date or its policy. No meaning
     /// before this lane sends the push.
     var sentExpirationSeconds: Int64 = 0
-    /// The UUID for the push's header `apns-id`; no meaning before Redis has allowed the push.
+    /// The UUID in the push's header `apns-id`; no meaning before Redis has allowed the push.
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
     /// How Redis must retire the token; `none` until APNs refuses the token.
     var tokenRetirementRule = TokenRetirementRule.none
@@ -39,15 +39,15 @@ enum TokenRetirementRule: BitwiseCopyable {
     case none
     /// Redis removes the token if it was registered before this time: the time from which APNs calls the token dead,
     /// UNIX milliseconds.
-    case unlessRegisteredSince(milliseconds: Int64)
+    case unlessRegisteredSince(wallMilliseconds: Int64)
     /// Redis removes the token, no matter when it was registered, because APNs gave no time. For the producers, the
     /// token counts as dead from the time at which the lane handled the response, UNIX milliseconds.
-    case unconditional(handledAtMilliseconds: Int64)
+    case unconditional(handledAtWallMilliseconds: Int64)
 
     @inline(__always) var isNone: Bool { if case .none = self { true } else { false } }
 
     /// The time from which the token counts as dead, UNIX milliseconds. Must not be read in the case `none`.
-    var invalidAtMilliseconds: Int64 {
+    var invalidAtWallMilliseconds: Int64 {
         switch self {
         case .none: preconditionFailure("the token is not refused")
         case .unlessRegisteredSince(let milliseconds), .unconditional(let milliseconds): milliseconds

@@ -12,9 +12,9 @@ struct RecordRegistration: BitwiseCopyable {
     var allowsFrequentUpdates: Bool?
     /// Whether the device's activities may begin on a broadcast channel.
     var supportsChannels = false
-    /// Whether this registration notifies no audience. True when all audiences have been notified, and when the record
+    /// Whether this registration need not notify any audience: all audiences are already notified, or the record
     /// registers its token only to get a held command.
-    var needsNoMembershipChange = false
+    var skipsMembershipChange = false
     /// Whether the record has become a registration again, after it was a held start that is now finished. It then
     /// registers the token again, to get the device's next held start.
     var wasHeldStart = false

@@ -15,7 +15,7 @@ struct RecordToken: BitwiseCopyable {
     var environment: APNsEnvironment = .production
     var byteCount: UInt32 = 0
     /// When the token was registered, or unregistered by a tombstone, UNIX milliseconds.
-    var registeredAtMilliseconds: Int64 = 0
+    var registeredAtWallMilliseconds: Int64 = 0
 
     @inline(__always)
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: block.base, count: Int(byteCount)) }

@@ -5,18 +5,18 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The newest results of one activity, found by a search that begins at the end of the results topic. The worker's
-/// property `partitioner` says which partition has them, so the search needs the worker's configuration. If the
-/// partitioner is unknown or chooses at random, the search reads all partitions.
+/// A finished search for the newest results of one activity, and what it found. The search begins at the end of the
+/// results topic. The worker's property `partitioner` says which partition has the results. If the partitioner is
+/// unknown or chooses at random, the search reads all partitions.
 ///
 /// The search reads windows of offsets from the end backwards until it has enough results: the last 2,000 offsets, then
 /// the 10,000 before them, and so on. So an activity with a recent push costs one short fetch. ``searchedRecordsMax``
 /// limits the search in each partition, ``searchMillisecondsMax`` the whole search.
-struct NewestResults {
+struct NewestResultsSearch {
     static let searchedRecordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
     private static let firstWindowOffsetCount: Int64 = 2_000
-    /// How many times as many offsets a window has as the window that was read before it.
+    /// A window has this many times the offsets of the window that was read before it.
     private static let windowGrowthFactor: Int64 = 5
     private static let requestTimeoutMilliseconds: Int32 = 3_000
 
@@ -35,7 +35,7 @@ struct NewestResults {
         app: String,
         resultsMax: Int,
         kafka: WorkerConfiguration.Kafka,
-        searchMillisecondsMax: Int64 = NewestResults.searchMillisecondsMax
+        searchMillisecondsMax: Int64 = NewestResultsSearch.searchMillisecondsMax
     ) throws(KafkaError) {
         let reader = try PartitionReader.open(
             topic: kafka.topics.results,

@@ -1,6 +1,6 @@
 import enum CausewayRecords.JSONValue
 
-extension NewestResults {
+extension NewestResultsSearch {
     /// Returns a table of the results, newest first. Without results, says how far the search went.
     func lines(nowMilliseconds: Int64) -> [String] {
         var lines = LabelledLines()

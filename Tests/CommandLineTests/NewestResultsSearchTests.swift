@@ -6,7 +6,7 @@ import Testing
 @testable import causeway
 
 @Suite("The last results of an activity", .ownThread)
-struct NewestResultsTests {
+struct NewestResultsSearchTests {
     private func record(_ activity: String, _ number: Int, app: String = "m") -> (key: String, value: String) {
         (activity, #"{"command":"\#(number)","app":"\#(app)","activity":"\#(activity)","outcome":"accepted"}"#)
     }
@@ -41,8 +41,8 @@ struct NewestResultsTests {
         return kafka
     }
 
-    private func commands(_ newestResults: NewestResults) -> [String] {
-        newestResults.records.compactMap { $0["command"]?.text }
+    private func commands(_ search: NewestResultsSearch) -> [String] {
+        search.records.compactMap { $0["command"]?.text }
     }
 
     @Test func `Only the newest results of this app are read, newest first, and no more than requested`() throws {
@@ -56,9 +56,9 @@ struct NewestResultsTests {
         }
         records.append((key: "final", value: "nonsense"))
         try produce(records, to: broker)
-        func readNewest(of activity: String, _ count: Int) throws -> NewestResults {
+        func readNewest(of activity: String, _ count: Int) throws -> NewestResultsSearch {
             // The time limit is long, so that even a busy machine reads everything.
-            try NewestResults(
+            try NewestResultsSearch(
                 of: activity,
                 app: "m",
                 resultsMax: count,
@@ -90,7 +90,7 @@ struct NewestResultsTests {
             var kafka = makeKafkaConfiguration(broker)
             kafka.producer = [KafkaProperty(name: "partitioner", value: partitioner)]
             for number in 0..<10 {
-                let newest = try NewestResults(of: "a\(number)", app: "m", resultsMax: 1, kafka: kafka)
+                let newest = try NewestResultsSearch(of: "a\(number)", app: "m", resultsMax: 1, kafka: kafka)
                 #expect(commands(newest) == ["\(number)"], "\(partitioner)")
             }
         }
@@ -119,7 +119,7 @@ struct NewestResultsTests {
         try broker.createTopic("causeway.results", partitionCount: 1)
         let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted"\#($0)}"#) }, to: broker)
-        let lines = try NewestResults(of: "a", app: "m", resultsMax: 5, kafka: makeKafkaConfiguration(broker))
+        let lines = try NewestResultsSearch(of: "a", app: "m", resultsMax: 5, kafka: makeKafkaConfiguration(broker))
             .lines(nowMilliseconds: 0)
         let outcomes = lines.compactMap { $0.firstMatch(of: /accepted( \(.*\))?/)?.0 }
         #expect(
@@ -135,7 +135,7 @@ struct NewestResultsTests {
         try produce((0..<100).map { record("a", $0) }, to: broker)
         var kafka = makeKafkaConfiguration(broker)
         kafka.properties = [KafkaProperty(name: "auto.commit.interval.ms", value: "1")]
-        #expect(commands(try NewestResults(of: "a", app: "m", resultsMax: 1, kafka: kafka)) == ["99"])
+        #expect(commands(try NewestResultsSearch(of: "a", app: "m", resultsMax: 1, kafka: kafka)) == ["99"])
         let handler = NoRebalance()
         let consumer = try Consumer(
             properties: kafka.consumerProperties,
