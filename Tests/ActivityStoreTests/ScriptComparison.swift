@@ -132,7 +132,7 @@ extension RedisServer {
             (clock, "{string.sub(TIME, 1, 10), tostring(tonumber(string.sub(TIME, 11)))}"),
             ("local version, timestampAndRequest", Self.nextTimeLua + "local version, timestampAndRequest"),
             ("local bits, form, length", Self.nextRegistrationTimeLua + "local bits, form, length"),
-            ("reply = value else", "\n\(Self.sendReplyLua)else"),
+            ("                reply = value\n", Self.sendReplyLua),
             ("callRedis('SET', key, ", "set(key, "),
             ("callRedis('PEXPIRE', key, ", "callRedis('HSET', 'expiry', key, TIME .. '+' .. "),
         ]

@@ -17,8 +17,8 @@
 -- `decision: NAME` marks each place. Find all places of one name with `git grep 'decision: NAME'`, and change all of
 -- them.
 --
--- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; in the loop: reading a call,
--- short path, long path; the reply.
+-- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; computed for several calls;
+-- in the loop: reading a call, short path, long path; the reply.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
 -- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes; a held
@@ -110,9 +110,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     fullAtMax             the push gets priority 10 if the bucket will be full by this time
   --     fullAtMaxOfReserve    the same for a command that may use the reserve
   --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
-  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt
-  -- The pace that was read last: the number of its argument, where the script began to read it, and its numbers.
-  local lastPaceNumber, lastPacePosition, spacing, interval, pushes, reserved
+  --     interval, pushes      of the bucket: the time for one push, and how many pushes a full bucket has
+  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt, interval, pushes
   -- The functions of the long path; nil until a call needs them.
   local admit, settle
 
@@ -140,6 +139,47 @@ if #ARGV[1] >= @CALL_BYTES@ then
       following = following + @VERSION_BYTES@
     end
     return version, byte14, bits, timestamp, digest, token, alertVersion, following
+  end
+
+  -- # Computed for several calls
+  -- The loop calls these functions only if the last results do not serve the next call too. They use no variable from
+  -- outside (admit.lua: Speed).
+
+  -- Reads the clock. Returns `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and `drawBytes`.
+  local function readClock()
+    local callRedis, pack = redis.pcall, struct.pack
+    local time = callRedis('TIME')
+    local seconds, microseconds = time[1] + 0, time[2] + 0
+    local now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
+    return now, seconds, (now - now % 1000000) * @SENT_FACTOR@, pack('<I6BI6', 0, @SENDING@, now),
+      pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
+  end
+
+  -- Returns `prefixMin` and `prefixMax` of the plain values that are like this one. Returns nil if the value does not
+  -- end with the token or the accepted alert: then it is not plain.
+  local function findPlainPrefixes(prefix, size, seconds)
+    local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
+    local variableByteCount = formAndLength % @FORM_AND_LENGTH_FACTOR@
+    if variableByteCount >= @HAS_ACCEPTED_ALERT@ then
+      variableByteCount = variableByteCount - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@
+    end
+    -- With HAS_THROTTLE or a higher flag of byte 7, a part follows the token and the alert.
+    local hasFurtherPart = formAndLength >= @HAS_THROTTLE_IN_FORM_AND_LENGTH@
+    if hasFurtherPart or size ~= @FIXED_BYTES@ + variableByteCount then return nil end
+    return formAndLength * @LENGTH_FACTOR@ + seconds, (formAndLength + 1) * @LENGTH_FACTOR@
+  end
+
+  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxOfReserve`, `nextFullAt`, `interval` and `pushes` of the plain
+  -- values that are like this one.
+  local function computePace(prefix, paceBytes, now)
+    local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
+    -- A plain value has no higher flag than ALLOWS_FREQUENT.
+    local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
+    local spacing, interval, pushes, reserved = struct.unpack('<I3I3I2I2', paceBytes, pacePosition)
+    -- Without a token (form 0), no send verdict is early enough.
+    return formAndFlags % @FORM_MODULUS@ > 0 and (now - spacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1,
+      pushes > reserved and now + (pushes - 1 - reserved) * interval or -1,
+      now + (pushes - 1) * interval, struct.pack('<I6', now + interval), interval, pushes
   end
 
   for index = 1, count do
@@ -171,13 +211,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       if not now
         and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
-        local time = callRedis('TIME')
-        seconds = time[1] + 0
-        local microseconds = time[2] + 0
-        now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
-        sentAndPhaseMin = (now - now % 1000000) * @SENT_FACTOR@
-        sendBytes = pack('<I6BI6', 0, @SENDING@, now)
-        drawBytes = pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
+        now, seconds, sentAndPhaseMin, sendBytes, drawBytes = readClock()
         -- Forget the last plain value: its `prefixMin` was computed without `seconds`. So a value whose last second for
         -- updates has passed would seem plain.
         prefixMin = math.huge
@@ -203,16 +237,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- decision: eight hours
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last plain value. If it is plain, the next values are compared with it.
-        local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
-        local variableByteCount = formAndLength % @FORM_AND_LENGTH_FACTOR@
-        if variableByteCount >= @HAS_ACCEPTED_ALERT@ then
-          variableByteCount = variableByteCount - @HAS_ACCEPTED_ALERT@ + @VERSION_BYTES@
-        end
-        -- A value with HAS_THROTTLE or a higher flag of byte 7 is not plain: a part follows the token and the alert.
-        if formAndLength < @HAS_THROTTLE_IN_FORM_AND_LENGTH@ and size == @FIXED_BYTES@ + variableByteCount then
-          prefixMin, plainSize, computedPaceNumber = formAndLength * @LENGTH_FACTOR@ + (seconds or 0), size, nil
-          prefixMax = (formAndLength + 1) * @LENGTH_FACTOR@
-        end
+        local likeMin, likeMax = findPlainPrefixes(prefix, size, seconds or 0)
+        if likeMin then prefixMin, prefixMax, plainSize, computedPaceNumber = likeMin, likeMax, size, nil end
         -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not plain either.
         if prefix < prefixMin or prefix >= prefixMax then phase = nil end
       end
@@ -237,20 +263,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
             -- 4. What does the pace allow now?
             -- decision: no token; decision: spacing; decision: budget
             if paceNumber ~= computedPaceNumber then
-              local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
-              -- A plain value has no higher flag than ALLOWS_FREQUENT.
-              local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
-              if paceNumber ~= lastPaceNumber or pacePosition ~= lastPacePosition then
-                lastPaceNumber, lastPacePosition = paceNumber, pacePosition
-                spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
-              end
               computedPaceNumber = paceNumber
-              -- Without a token (form 0), no send verdict is early enough.
-              sentAndPhaseMax = formAndFlags % @FORM_MODULUS@ > 0
-                and (now - spacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1
-              fullAtMax = pushes > reserved and now + (pushes - 1 - reserved) * interval or -1
-              fullAtMaxOfReserve = now + (pushes - 1) * interval
-              nextFullAt = pack(FULL_FORMAT, now + interval)
+              sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt, interval, pushes =
+                computePace(prefix, ARGV[paceNumber], now)
             end
             -- 5. May the update be sent now? The first send verdict in each 1,000 seconds takes the long path, which
             -- renews the expiry. SETRANGE does not.
@@ -258,28 +273,29 @@ if #ARGV[1] >= @CALL_BYTES@ then
             if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
               -- 6. Which priority does the update get?
               -- decision: budget
-              if not isHigh then
-                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sendBytes .. version)
-              elseif fullAt <= (mayUseReserve and fullAtMaxOfReserve or fullAtMax) then
-                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@',
-                  drawBytes .. version .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAt))
+              local newBytes, isDemoted
+              if isHigh and fullAt <= (mayUseReserve and fullAtMaxOfReserve or fullAtMax) then
+                newBytes = drawBytes .. version .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAt)
               else
-                reply = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', sendBytes .. version)
-                if reply == size then
-                  -- `draw` (admit-updates.lua) computes the pushes left by another formula, with the same result. The
-                  -- bucket lacks d / interval pushes, rounded up, where d is the whole number fullAt - now. `draw`
-                  -- computes this number as floor((d - 1) / interval) + 1. Here pushes - d / interval is rounded down.
-                  -- decision: pushes left
-                  local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
-                  reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
-                    + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)
-                  replyCount = replyCount + 1
-                  replies[replyCount] = value
-                  break
-                end
+                newBytes, isDemoted = sendBytes .. version, isHigh
               end
+              local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
               -- SETRANGE replies with the value's length. Another length means that the key holds something else.
-              if reply == size then reply = value else reply = tonumber(reply) and MALFORMED or reply end
+              if written ~= size then
+                reply = tonumber(written) and MALFORMED or written
+              elseif isDemoted then
+                -- `draw` (admit-updates.lua) computes the pushes left by another formula, with the same result. The
+                -- bucket lacks d / interval pushes, rounded up, where d is the whole number fullAt - now. `draw`
+                -- computes this number as floor((d - 1) / interval) + 1. Here pushes - d / interval is rounded down.
+                -- decision: pushes left
+                local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
+                reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
+                  + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)
+                replyCount = replyCount + 1
+                replies[replyCount] = value
+              else
+                reply = value
+              end
               break
             end
           elseif requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@
