@@ -30,7 +30,7 @@ local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
 -- The total length of the held commands in the replies of this batch, including those for which there was no room.
-local heldBytes = 0
+local heldByteCount = 0
 
 local function serverTime()
   local time = callRedis('TIME')
@@ -44,17 +44,6 @@ end
 local function writeFields(changes, lifetime)
   callRedis('HSET', key, unpack(changes))
   callRedis('PEXPIRE', key, lifetime)
-end
-
--- Returns the phase of the newest version as a lower-case letter, whether this version is an end, and `keptBits`: the
--- difference between the byte and the letter. A new letter plus `keptBits` is the byte with the new phase and the same
--- other bits.
-local function splitPhase(phaseByte)
-  local phase = phaseByte % @HAS_DRAWN@
-  if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
-  local newestIsEnd = phase < @SENDING@
-  if newestIsEnd then phase = phase + @UPPER_CASE@ end
-  return phase, newestIsEnd, phaseByte - phase
 end
 
 -- # An activity: reading the value
@@ -226,8 +215,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     if held ~= '' and phase <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, @VERSION_TEXT_BYTES@) > shownVersion then
         if not namedAudiences or formerAudiences == '' then
-          heldBytes = heldBytes + #held
-          if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
+          heldByteCount = heldByteCount + #held
+          if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then
             return 'full'
           end
           reply = reply .. held

@@ -18,7 +18,9 @@
 -- them.
 --
 -- Headings begin with `-- #`: packed numbers; variables; reading a call for the long path; computed for several calls;
--- in the loop: reading a call, short path, long path; the reply.
+-- in the loop: reading a call, short path, long path; the reply. These names come from other files: `read`, `pack`,
+-- `sub`, `callRedis`, UNKNOWN and MALFORMED (admit.lua); `isNewer` (versions.lua); `splitPhase`, `findParts` and
+-- `joinParts` (admit-values.lua); `makeSettle` and `makeAdmit`, which make the long path.
 --
 -- The batch. KEYS are the keys, one for each call. ARGV[1] is one string with all calls (CallBatch.swift). The paces
 -- follow (StoredPace.swift). One MGET reads the values of all keys: at most 64. A value has some hundred bytes; a held
@@ -145,7 +147,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- The loop calls these functions only if the last results do not serve the next call too. They use no variable from
   -- outside (admit.lua: Speed).
 
-  -- Reads the clock. Returns `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and `drawBytes`.
+  -- Reads the clock. Returns the variables that depend only on it: `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and
+  -- `drawBytes` (# Variables).
   local function readClock()
     local callRedis, pack = redis.pcall, struct.pack
     local time = callRedis('TIME')
@@ -187,6 +190,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
+    -- What follows depends only on `requestAndPace`. An acceptance needs none of it.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local byte14 = requestAndPace % @REQUEST_FACTOR@
       if byte14 >= @PACE_NUMBER_MODULUS@ then
@@ -232,26 +236,27 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- FIXED_FORMAT has no bucket: then `_` is the position after the read part, and `fullAt` is nil. Only commands
       -- with `isHigh` read `fullAt`, and they use FIXED_AND_BUCKET_FORMAT, where `_` is the rest of the newest version.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, _, fullAt = read(format, value)
-      -- 1. Is the value plain? If not, `phase` becomes nil, so that question 2 sends the call to the long path.
-      local phase = sentAndPhase % @HAS_DRAWN@
+      -- 1. Is the value plain?
       -- decision: eight hours
+      local isPlain = true
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last plain value. If it is plain, the next values are compared with it.
         local likeMin, likeMax = findPlainPrefixes(prefix, size, seconds or 0)
         if likeMin then prefixMin, prefixMax, plainSize, computedPaceNumber = likeMin, likeMax, size, nil end
-        -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not plain either.
-        if prefix < prefixMin or prefix >= prefixMax then phase = nil end
+        -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not plain.
+        isPlain = prefix >= prefixMin and prefix < prefixMax
       end
       -- 2. Is the phase common? There are two kinds of common phases:
       -- - The first five: the last assigned timestamp is the newest version's own (bit @OWN_TIMESTAMP@).
       -- - `w` and `s` without this bit: the last assigned timestamp is in bytes 40 to 44, because a version that waits,
       --   or that was `unchanged`, got no timestamp. An update stays on the short path if the timestamp in these bytes
       --   is not above the newest version's.
-      if (phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
+      local phase = sentAndPhase % @HAS_DRAWN@
+      if isPlain and ((phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
         or phase == @NOT_SHOWN@ or phase == @START_SENDING@)
         or ((phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
           and requestAndPace < @IS_END_IN_REQUEST@
-          and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp)
+          and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp))
       then
         if requestAndPace < @IS_END_IN_REQUEST@ then
           -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
@@ -320,10 +325,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
       -- # Long path
       if requestAndPace % @IS_SETTLEMENT_IN_REQUEST_MODULUS@ >= @IS_SETTLEMENT_IN_REQUEST@ then
-        settle = settle or makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
+        settle = settle or makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, MALFORMED)
         reply, position = settle(keys[index], values[index], value, position - @CALL_BYTES@, now)
       else
-        admit = admit or makeAdmit(readCall, isNewer, findParts, MALFORMED)
+        admit = admit or makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         local formerValue
         reply, position, formerValue = admit(keys[index], values[index], value, position - @CALL_BYTES@, now)
         if formerValue then

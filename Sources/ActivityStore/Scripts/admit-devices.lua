@@ -2,14 +2,15 @@
 -- replies and fields; confirmations; holding a start; registrations; the token of a start; unregistrations.
 --
 -- Devices. A device's hash has these fields for each attributes type; after the letter come `:` and the type:
---     t    when the token was registered or unregistered, and the beginning of the token
---     u    the rest of the token
+--     t    when the token was registered or unregistered, then the first bytes of the token
+--     u    the other bytes of the token: Redis keeps a hash compact only while all its fields are short
 --     w    the held starts
 --     d    the last token that was retired (R17)
 --     m    the audiences that the registration of this type names
 -- Two fields are for all types:
 --     l    the time of the last departure, and the audiences that the device left, until a worker confirms this
---     s    when the bucket of starts will be full; after the first refund also the sum of all refunds in milliseconds
+--     s    when the bucket of starts will be full. After the first refund, the sum of all refunds follows, in
+--          milliseconds
 --
 -- A time in digits, as in `t` and `s`, has @TIME_DIGITS@ bytes. The time in `l` is a number of @TIME_BYTES@ bytes. The
 -- parts of `w` are in held-starts.lua.

@@ -9,7 +9,7 @@
 -- Makes the functions of this file, and returns `settle`, the last one. The loop runs `makeSettle` only if a batch
 -- needs it (admit.lua: Speed). The variables have the names that admit-updates.lua explains. `code` is what the
 -- settlement reports (SettlementCode).
-local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
+local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
 
   -- # Parts after a settlement
@@ -60,14 +60,11 @@ local function makeSettle(readCall, isNewer, findParts, joinParts, MALFORMED)
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
     local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
-    -- The phase is a letter, with bits (admit.lua: Phases). If OWN_TIMESTAMP is not set, the last assigned timestamp is
-    -- in bytes 40 to 44. An upper-case letter is an end.
-    local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
-    if phase < @OWN_TIMESTAMP@ then
-      phase, lastAssignedTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
+    local phase, newestIsEnd = splitPhase(phaseByte)
+    local lastAssignedTimestamp = newestTimestamp
+    if phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ then
+      lastAssignedTimestamp = read('<I5', value, @AT_ASSIGNED@)
     end
-    local newestIsEnd = phase < @SENDING@
-    if newestIsEnd then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end

@@ -12,14 +12,14 @@
 -- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
 -- runs `makeAdmit` only if a batch needs it (admit.lua: Speed).
 -- `# All steps` explains the names that several functions use.
-local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
+local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
   -- The paces that were read, by the number of their argument. A pace has two buckets, `budget` and `frequentBudget`
   -- (Policy.swift), so it may have two elements. For example, paces[2] has the `budget` of ARGV[2], and paces[-2] its
   -- `frequentBudget`.
   local paces = {}
   -- The total length of the held commands in the replies of this batch, including those for which there was no room.
-  local heldBytes = 0
+  local heldByteCount = 0
 
   -- # The token
   -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
@@ -49,6 +49,16 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   end
 
   -- # The order of versions
+  -- Returns whether the call has the newest version, and whether its version is newer than that one, or the first of
+  -- all.
+  local function compareVersions(version, timestamp, value, newestTimestamp, phase)
+    if phase == @NO_VERSION@ or timestamp > newestTimestamp then return false, true end
+    if timestamp < newestTimestamp then return false, false end
+    local newestVersion = sub(value, @AT_VERSION@, @AT_BUCKET@ - 1)
+    local isSameVersion = version == newestVersion
+    return isSameVersion, not isSameVersion and isNewer(version, newestVersion)
+  end
+
   -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command.
   -- They return nil if the command may become the newest version, or if it repeats a newest version that is not
   -- settled.
@@ -63,6 +73,7 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     end
     if isSameVersion then
       if phase == @SETTLED@ then return 'duplicate' end
+      -- The phone does not show this end, so a lifetime's end is made again.
       if phase == @NOT_SHOWN@ then return 'duplicate-' end
       return nil
     end
@@ -170,9 +181,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
   -- commands in the replies of a batch may have at most @REPLY_STRING_BYTES_MAX@ bytes together, because the worker's
   -- memory for one reply is limited. A single held command always fits.
   local function replyWithHeld(held)
-    heldBytes = heldBytes + #held
+    heldByteCount = heldByteCount + #held
     -- `wait1`: ask again after 1 ms.
-    if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then return 'wait1' end
+    if heldByteCount > @REPLY_STRING_BYTES_MAX@ and heldByteCount > #held then return 'wait1' end
     return 'alertHeld' .. held
   end
 
@@ -265,17 +276,15 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     local seconds = (now - now % 1000) / 1000
     local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
-    -- The phase is a letter, with bits (admit.lua: Phases). If OWN_TIMESTAMP is not set, the last assigned timestamp is
-    -- in bytes 40 to 44. An upper-case letter is an end.
-    local phase, lastAssignedTimestamp = phaseByte % @HAS_DRAWN@, newestTimestamp
-    if phase < @OWN_TIMESTAMP@ then
-      phase, lastAssignedTimestamp = phase + @OWN_TIMESTAMP@, read('<I5', value, @AT_ASSIGNED@)
+    local phase, newestIsEnd = splitPhase(phaseByte)
+    local lastAssignedTimestamp = newestTimestamp
+    if phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ then
+      lastAssignedTimestamp = read('<I5', value, @AT_ASSIGNED@)
     end
-    local newestIsEnd = phase < @SENDING@
-    if newestIsEnd then phase = phase + @UPPER_CASE@ end
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLength, flags, phase)
     if not tokenEnd then return MALFORMED, following end
+    -- The audiences must first be told that the activity left them (admit.lua: Audiences).
     if audiences and formerAudiences ~= '' then
       return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, following
     end
@@ -294,12 +303,8 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
 
     -- The order of versions.
     -- decision: order of versions
-    local isSameVersion, comesAfterNewest, refusal = false, phase == @NO_VERSION@ or timestamp > newestTimestamp, nil
-    if timestamp == newestTimestamp and not comesAfterNewest then
-      local newestVersion = sub(value, @AT_VERSION@, @AT_BUCKET@ - 1)
-      isSameVersion = version == newestVersion
-      comesAfterNewest = not isSameVersion and isNewer(version, newestVersion)
-    end
+    local isSameVersion, comesAfterNewest = compareVersions(version, timestamp, value, newestTimestamp, phase)
+    local refusal
     if newestIsEnd or not comesAfterNewest then
       if isEnd then
         local isOfEarlierLife = not comesAfterNewest and startPosition < heldPosition
@@ -321,9 +326,9 @@ local function makeAdmit(readCall, isNewer, findParts, MALFORMED)
     -- An update and an end with the same version are two commands, so neither repeats the other.
     local isRepeated = isSameVersion and isEnd == newestIsEnd
     local pace, reply, nextPhase, removesHeld
-    -- decision: eight hours
     if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
       reply = 'expired'
+    -- decision: eight hours
     elseif not isEnd and seconds > updatesUntilSeconds then
       reply = 'activityOver'
     elseif alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then

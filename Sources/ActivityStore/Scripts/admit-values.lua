@@ -2,6 +2,17 @@
 -- value. StoredActivity.swift lists the parts. The functions use only their parameters and global libraries, because
 -- Redis takes longer to make a function that uses the script's local variables (admit.lua: Speed).
 
+-- Splits the byte of the phase, a letter with bits (admit.lua: Phases). Returns the phase of the newest version as a
+-- lower-case letter, whether this version is an end, and `keptBits`: the difference between the byte and the letter. A
+-- new letter plus `keptBits` is the byte with the new phase and the same other bits.
+local function splitPhase(phaseByte)
+  local phase = phaseByte % @HAS_DRAWN@
+  if phase < @OWN_TIMESTAMP@ then phase = phase + @OWN_TIMESTAMP@ end
+  local newestIsEnd = phase < @SENDING@
+  if newestIsEnd then phase = phase + @UPPER_CASE@ end
+  return phase, newestIsEnd, phaseByte - phase
+end
+
 -- Finds the parts of a value of at least @FIXED_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
 -- of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns nil if
 -- the value's length is not the sum of its parts. Otherwise returns:
