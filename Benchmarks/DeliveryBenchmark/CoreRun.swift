@@ -43,7 +43,7 @@ final class CoreRun {
                 try? Contract(shapes: bytes, ofApp: String(decoding: CommandFeed.app, as: UTF8.self))
             }
             guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
-            configuration.apps[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
+            configuration.reloadable.apps[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
         }
         configuration.creditsPerPoolMax = Self.activitiesPerBatch
         topic = configuration.commandsTopic
@@ -101,7 +101,7 @@ final class CoreRun {
     /// Replies to all store calls of the core. Returns whether there was a call.
     private func replyToStoreCalls() -> Bool {
         while let call = delivery.withNextStoreCall(now: now, { Self.tagAndTimestamp($0) }) {
-            delivery.storeCallTaken()
+            delivery.removeNextStoreCall()
             calls.append(call)
         }
         token.withUnsafeBytes { token in
@@ -139,9 +139,9 @@ final class CoreRun {
             disposition: .accepted,
             status: 200,
             reason: UnsafeRawBufferPointer(start: nil, count: 0),
-            invalidAtMilliseconds: -1,
-            sentAtMilliseconds: now.wallMilliseconds,
-            responseAtMilliseconds: now.wallMilliseconds
+            invalidAtWallMilliseconds: -1,
+            sentAtWallMilliseconds: now.wallMilliseconds,
+            responseAtWallMilliseconds: now.wallMilliseconds
         )
         for record in pushes { delivery.pushResponseReceived(record, acceptedResult, now: now) }
         defer { pushes.removeAll(keepingCapacity: true) }
@@ -151,7 +151,7 @@ final class CoreRun {
     private func acknowledgeOutgoingRecords() -> Bool {
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
             writeResult(delivery.view(outgoingRecord.record))
-            delivery.outgoingRecordTaken(outgoingRecord)
+            delivery.removeNextOutgoingRecord(outgoingRecord)
             outgoingRecords.append(outgoingRecord)
         }
         for outgoingRecord in outgoingRecords {
@@ -190,10 +190,10 @@ final class CoreRun {
                 result.policy = view.policyName.isEmpty ? nil : view.policyName
                 result.attemptCount = Int(view.attemptCount)
                 result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
-                result.receivedAtMilliseconds = view.receivedAtMilliseconds
-                result.admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
-                result.sentAtMilliseconds = view.sentAtMilliseconds ?? -1
-                result.responseAtMilliseconds = view.responseAtMilliseconds ?? -1
+                result.receivedAtMilliseconds = view.receivedAtWallMilliseconds
+                result.admittedAtMilliseconds = view.admittedAtWallMilliseconds ?? -1
+                result.sentAtMilliseconds = view.sentAtWallMilliseconds ?? -1
+                result.responseAtMilliseconds = view.responseAtWallMilliseconds ?? -1
                 result.write(to: &writer)
             }
         }

@@ -141,7 +141,7 @@ final class Sender: PushHandler, TimerHandler {
             if cause != .poolClosed, cause != .retired { printError("connection closed: \(cause) \(detail)") }
             authenticatedConnectionCount -= 1
         case .breakerOpened(let cause):
-            fail("the server refuses the pushes: \(cause)")
+            fail("the server refuses the pushes: \(cause.name)")
         default:
             break
         }

@@ -1,13 +1,22 @@
 /// Why a breaker opened.
 public enum BreakerCause: UInt8, Sendable {
     /// Too many pushes got a 5xx (except 503 Shutdown), or no response in time.
-    case availability
+    case unavailability
     /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
     /// wrong, not the tokens.
     case deviceTokens
     /// Several pushes got 403 or 429 TooManyProviderTokenUpdates, and no response between them showed that APNs accepts
     /// the provider token. Usually the key, its team or its environment is wrong.
     case providerToken
+
+    /// The name in the log.
+    public var name: String {
+        switch self {
+        case .unavailability: "availability"
+        case .deviceTokens: "deviceTokens"
+        case .providerToken: "providerToken"
+        }
+    }
 }
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
@@ -218,7 +227,7 @@ struct CircuitBreaker {
         if failureWindowPushCount >= configuration.failureWindowPushesMin,
             failureCount * 100 > failureWindowPushCount * configuration.failurePercentMax
         {
-            return .availability
+            return .unavailability
         }
         return nil
     }

@@ -2,9 +2,9 @@ import Reactor
 
 /// One HTTP/2 connection to APNs, over TLS.
 ///
-/// The types in `HTTP2/` read and write frames and header blocks without I/O. The connection sends and
-/// receives the bytes, keeps within APNs' limits, and gives each push exactly one response.
-/// `Connection+Pushes` sends pushes, and `Connection+Frames` handles received frames.
+/// The types in `HTTP2/` read and write frames and header blocks without I/O. The connection sends and receives the
+/// bytes, keeps within APNs' limits, and gives each push exactly one response. `Connection+Pushes` sends pushes,
+/// `Connection+Frames` handles received frames, and `Connection+Writing` writes frames.
 final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. Next: `awaitingSettings` or `closed`.

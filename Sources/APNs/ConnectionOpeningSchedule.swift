@@ -3,22 +3,22 @@ import Reactor
 /// Decides when a pool may open its next connection. The pool opens one connection at a time. It waits between two
 /// openings, as Apple advises, and longer after each failure.
 ///
-/// An attempt for which the ``ConnectionBudget`` has no room has not failed: the next attempt follows after
+/// If the ``ConnectionBudget`` does not permit a connection, the attempt has not failed: the next attempt follows after
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
-    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, when
-    /// it fails, or when the pool gives it up.
+    /// Whether an attempt is under way. It finds the addresses of the host, and then connects to one of them. It ends
+    /// when the server's SETTINGS arrive, when it fails, or when the pool gives it up.
     var isAttemptUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
-    /// Whether the last attempt found no room in the budget, and the pool still waits for room.
+    /// Whether the budget did not permit the last attempt, and the pool still waits for the permission.
     private(set) var awaitsConnectionBudget = false
 
     /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
     private static let firstJitterMillisecondsMax: Int64 = 250
-    /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
-    /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
+    /// The delay between two attempts while the budget permits no connection. It is random, so that the pools of a
+    /// process do not all ask at once. It is at least a second, because each attempt may ask DNS for the addresses.
     static let connectionBudgetWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
 
     private let openingIntervalMilliseconds: Int64
@@ -64,7 +64,7 @@ struct ConnectionOpeningSchedule {
         lastOpenedAtMilliseconds = nowMilliseconds
     }
 
-    /// Notes that the budget has no room, which does not count as a failure.
+    /// Notes that the budget permits no connection, which does not count as a failure.
     ///
     /// - Returns: true if the wait begins now; false if the pool was already waiting.
     mutating func beginWaitForConnectionBudget() -> Bool {
@@ -72,8 +72,10 @@ struct ConnectionOpeningSchedule {
         return !awaitsConnectionBudget
     }
 
-    /// Ends the wait for room in the budget. Call this method when the budget has room or does not limit the
-    /// connection, and when the pool no longer wants a connection.
+    /// Ends the wait for the budget. Call this method in each of these cases:
+    /// - The budget permits the connection.
+    /// - The connection is essential, so the budget does not limit it.
+    /// - The pool no longer wants a connection.
     mutating func endConnectionBudgetWait() {
         awaitsConnectionBudget = false
     }
@@ -83,8 +85,8 @@ struct ConnectionOpeningSchedule {
         backoff.recordSuccess()
     }
 
-    /// Lengthens the back-off. Call it when a look-up has failed, and when a connection ends or is retired before APNs
-    /// has accepted its provider token. Do not call it for a connection that is retired as surplus.
+    /// Lengthens the back-off. Call it when no address of the host was found, and when a connection ends or is retired
+    /// before APNs has accepted its provider token. Do not call it for a connection that is retired as surplus.
     mutating func recordFailure() {
         backoff.recordFailure()
     }

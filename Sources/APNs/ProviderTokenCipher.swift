@@ -6,9 +6,9 @@ import Glibc
 /// after it. The tag also covers a name, which the caller chooses for each team and key. Bytes that were sealed for one
 /// name do not decrypt under another name.
 public struct ProviderTokenCipher: Sendable {
-    static let keyBytes = 32
-    static let nonceBytes = 12
-    static let tagBytes = 16
+    static let keyByteCount = 32
+    static let nonceByteCount = 12
+    static let tagByteCount = 16
     /// The longest text that is sealed or opened. Provider tokens are much shorter.
     static let textBytesMax = 4_096
 
@@ -28,7 +28,7 @@ public struct ProviderTokenCipher: Sendable {
         let count = Glibc.read(descriptor, &bytes, bytes.count)
         guard count > 0 else { throw InvalidSettingError(setting: keyFile, detail: requirement) }
         bytes.removeLast(bytes.count - count)
-        if bytes.count == Self.keyBytes {
+        if bytes.count == Self.keyByteCount {
             key = bytes
             return
         }
@@ -39,27 +39,27 @@ public struct ProviderTokenCipher: Sendable {
         guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
             EVP_DecodeBlock(&decoded, bytes, 44) == 33
         else { throw InvalidSettingError(setting: keyFile, detail: requirement) }
-        key = Array(decoded.prefix(Self.keyBytes))
+        key = Array(decoded.prefix(Self.keyByteCount))
     }
 
     /// Encrypts a text; nil if the text is too long or OpenSSL fails.
     public func seal(_ text: String, name: String) -> [UInt8]? {
         defer { ERR_clear_error() }
         let plaintext = Array(text.utf8)
-        var nonce = [UInt8](repeating: 0, count: Self.nonceBytes)
+        var nonce = [UInt8](repeating: 0, count: Self.nonceByteCount)
         guard plaintext.count <= Self.textBytesMax, RAND_bytes(&nonce, Int32(nonce.count)) == 1,
             let context = EVP_CIPHER_CTX_new()
         else { return nil }
         defer { EVP_CIPHER_CTX_free(context) }
         let associatedData = Array(name.utf8)
         var ciphertext = [UInt8](repeating: 0, count: plaintext.count)
-        var tag = [UInt8](repeating: 0, count: Self.tagBytes)
+        var tag = [UInt8](repeating: 0, count: Self.tagByteCount)
         var (count, finalCount): (Int32, Int32) = (0, 0)
         guard EVP_EncryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
             EVP_EncryptUpdate(context, nil, &count, associatedData, Int32(associatedData.count)) == 1,
             EVP_EncryptUpdate(context, &ciphertext, &count, plaintext, Int32(plaintext.count)) == 1,
             EVP_EncryptFinal_ex(context, &tag, &finalCount) == 1,
-            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagBytes), &tag) == 1
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagByteCount), &tag) == 1
         else { return nil }
         return nonce + ciphertext + tag
     }
@@ -68,21 +68,21 @@ public struct ProviderTokenCipher: Sendable {
     /// fails.
     public func open(_ bytes: [UInt8], name: String) -> String? {
         defer { ERR_clear_error() }
-        let count = bytes.count - Self.nonceBytes - Self.tagBytes
+        let count = bytes.count - Self.nonceByteCount - Self.tagByteCount
         guard (0...Self.textBytesMax).contains(count), let context = EVP_CIPHER_CTX_new() else { return nil }
         defer { EVP_CIPHER_CTX_free(context) }
-        let nonce = Array(bytes.prefix(Self.nonceBytes))
-        let ciphertext = Array(bytes.dropFirst(Self.nonceBytes).prefix(count))
-        var tag = Array(bytes.suffix(Self.tagBytes))
+        let nonce = Array(bytes.prefix(Self.nonceByteCount))
+        let ciphertext = Array(bytes.dropFirst(Self.nonceByteCount).prefix(count))
+        var tag = Array(bytes.suffix(Self.tagByteCount))
         let associatedData = Array(name.utf8)
-        var plaintext = [UInt8](repeating: 0, count: count + Self.tagBytes)
+        var plaintext = [UInt8](repeating: 0, count: count + Self.tagByteCount)
         var (decryptedBytes, finalCount): (Int32, Int32) = (0, 0)
         guard EVP_DecryptInit_ex(context, EVP_aes_256_gcm(), nil, key, nonce) == 1,
             EVP_DecryptUpdate(context, nil, &decryptedBytes, associatedData, Int32(associatedData.count)) == 1,
             EVP_DecryptUpdate(context, &plaintext, &decryptedBytes, ciphertext, Int32(count)) == 1,
-            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagBytes), &tag) == 1
+            EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagByteCount), &tag) == 1
         else { return nil }
-        var rest = [UInt8](repeating: 0, count: Self.tagBytes)
+        var rest = [UInt8](repeating: 0, count: Self.tagByteCount)
         guard EVP_DecryptFinal_ex(context, &rest, &finalCount) == 1 else { return nil }
         return String(validating: plaintext.prefix(Int(decryptedBytes)), as: UTF8.self)
     }

@@ -56,14 +56,14 @@ public struct SigningKeyFile {
 
 /// Values of a file that differ after the file was replaced, or changed in place.
 struct FileIdentity: Equatable, Sendable {
-    private let device: UInt
+    private let fileSystemNumber: UInt
     private let inode: UInt
     private let sizeBytes: Int
     private let modifiedAtSeconds: Int
     private let modifiedAtNanoseconds: Int
 
     init(_ status: stat) {
-        device = status.st_dev
+        fileSystemNumber = status.st_dev
         inode = status.st_ino
         sizeBytes = status.st_size
         modifiedAtSeconds = status.st_mtim.tv_sec

@@ -23,7 +23,7 @@ public final class ActivityStore {
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: The store keeps a weak reference to it. A lane passes a `LaneStoreRelay`, because Swift
+    /// - Parameter handler: The store keeps a weak reference to it. A lane passes a `LaneStoreHandler`, because Swift
     ///   retains an object with weak references more slowly.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in

@@ -67,7 +67,7 @@ struct RegistrationBatch: ~Copyable {
                 RegistrationBits.mentionsFrequentUpdatesBit
                 | (allowsFrequentUpdates ? RegistrationBits.allowsFrequentUpdatesBit : 0)
         }
-        if audiences != nil { bits |= RegistrationBits.namesAudiencesBit }
+        if audiences != nil { bits |= RegistrationBits.mentionsAudiencesBit }
         if shownVersion != nil { bits |= RegistrationBits.versionFollowsBit }
         let isRepeatedKey = keys.append(key)
         if isRepeatedKey { bits |= RegistrationBits.keyRepeatsBit }
@@ -118,7 +118,7 @@ enum RegistrationBits {
     /// The bits with the values 4 and 8 hold the ``RegistrationSource``: its raw value, shifted left by 2.
     static let sourceShift: UInt8 = 2
     /// The registration says which audiences the activity is in. The list may be empty.
-    static let namesAudiencesBit: UInt8 = 16
+    static let mentionsAudiencesBit: UInt8 = 16
     /// The registration's last bytes are the version of the command that the app shows.
     static let versionFollowsBit: UInt8 = 32
     static let isDepartureConfirmationBit: UInt8 = 64

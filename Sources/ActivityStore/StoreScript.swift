@@ -139,7 +139,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("IS_DEPARTURE_CONFIRMATION", Int64(RegistrationBits.isDepartureConfirmationBit)),
         ("REGISTRATION_KEY_REPEATS", Int64(RegistrationBits.keyRepeatsBit)),
         ("SOURCE_FACTOR", 1 << Int64(RegistrationBits.sourceShift)),
-        ("SOURCE_MODULUS", Int64(RegistrationBits.namesAudiencesBit)),
+        ("SOURCE_MODULUS", Int64(RegistrationBits.mentionsAudiencesBit)),
     ]
 
     /// The bits that a script tests while higher bits of the number may be set. Each of them also gives the scripts a
@@ -167,7 +167,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // A call in a batch of registrations.
         ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdatesBit)),
         ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdatesBit)),
-        ("NAMES_AUDIENCES", Int64(RegistrationBits.namesAudiencesBit)),
+        ("MENTIONS_AUDIENCES", Int64(RegistrationBits.mentionsAudiencesBit)),
         ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollowsBit)),
     ]
 

@@ -18,17 +18,17 @@ import Numbers
 ///   ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
 ///   shell rewinds the partition as ``rewindRequest(_:now:)`` says, and calls ``rewindBegan(_:from:now:)``.
-/// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``,
-///   ``storeCallPostponed()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
-/// - for the activity store: ``withNextActivityStoreCall(now:_:)``, ``activityStoreCallTaken()``,
-///   ``activityStoreCallPostponed()``, ``activityStoreCallRefused(now:)``, ``activityStoreReplied(tag:now:)``,
+/// - for the audience store: ``withNextStoreCall(now:_:)``, ``removeNextStoreCall()``, ``refuseNextStoreCall(now:)``,
+///   ``postponeNextStoreCall()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
+/// - for the activity store: ``withNextActivityStoreCall(now:_:)``, ``removeNextActivityStoreCall()``,
+///   ``postponeNextActivityStoreCall()``, ``refuseNextActivityStoreCall(now:)``, ``activityStoreReplied(tag:now:)``,
 ///   ``activityStoreFailed(tag:_:now:)``.
 /// - for a free stream: ``takeNextPush(_:permitsRetry:pushesInFlightMax:now:)`` for each pool of the lane in turn,
 ///   until no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
 ///   ``pushResponseReceived(tag:_:now:)``; if no stream was free after all, it calls ``pushNotSent(_:)`` at once.
 /// - for the keeper of channels: ``takeChannelRequest()``, ``channelProvided(appIndex:audience:_:now:)``,
 ///   ``channelRefused(appIndex:audience:environment:now:)``.
-/// - for the producer: ``nextOutgoingRecord(now:)``, ``compose(_:)``, ``outgoingRecordTaken()``,
+/// - for the producer: ``nextOutgoingRecord(now:)``, ``compose(_:)``, ``removeNextOutgoingRecord()``,
 ///   ``deliveryReportReceived(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
@@ -136,7 +136,7 @@ public struct Audiences: ~Copyable {
         configuration.validate()
         self.configuration = configuration
         randomness = SplitMix64(seed: configuration.seed)
-        policies = PolicyTable(configuration.policies)
+        policies = PolicyTable(configuration.reloadable.policies)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
@@ -197,6 +197,8 @@ public struct Audiences: ~Copyable {
     /// A round that the store has lost waits until this time is later than the loss, but not longer than
     /// ``membersWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
+    /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether the store does.
+    var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
     /// The last time at which the store may have lost data (monotonic milliseconds); `.min`: never. It may have lost
     /// data whenever the shell cannot connect to it or loses a connection. The core also sets this time when it finds
     /// that the store has lost a round.
@@ -239,8 +241,9 @@ public struct Audiences: ~Copyable {
     /// The lane's core `Delivery` must get the same list of policies: a command that `Delivery` hands over names its
     /// policy by the position in this list.
     public mutating func apply(_ settings: ReloadableSettings) {
-        configuration.apply(settings)
-        policies = PolicyTable(configuration.policies)
+        configuration.reloadable = settings
+        configuration.validate()
+        policies = PolicyTable(settings.policies)
     }
 
     /// When `advance` must be called next (monotonic milliseconds); nil if nothing waits for the clock.

@@ -187,7 +187,7 @@ private struct ConfigurationReader {
                 if let fault = key.rule.fault(value) {
                     return addFault(place, name, fault)
                 }
-                if key.isFile, requiresFiles, !value.isEmpty,
+                if key.isFilePath, requiresFiles, !value.isEmpty,
                     let reason = ConfigurationFile.unreadableReason(path: value)
                 {
                     return addFault(place, name, "\(value): \(reason)")
@@ -217,7 +217,7 @@ private struct ConfigurationReader {
             if let fault = ConfigurationRule.propertyName.fault(name) {
                 addFault(place, key, fault)
             } else if let value = try? reader.requiredString(forKey: ConfigKey(key), isSecret: true) {
-                if schemaKey.isFile, let fault = fault(ofPropertyFile: value, rule: schemaKey.rule) {
+                if schemaKey.isFilePath, let fault = fault(ofPropertyFile: value, rule: schemaKey.rule) {
                     addFault(place, key, fault)
                 } else {
                     properties.append(KafkaProperty(name: name, value: value))

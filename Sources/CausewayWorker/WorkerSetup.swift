@@ -47,9 +47,7 @@ struct WorkerSetup: @unchecked Sendable {
         self.configuration = configuration
         self.logger = logger
         var delivery = Self.makeDeliveryConfiguration(configuration)
-        for (appIndex, app) in configuration.apps.enumerated() {
-            delivery.apps[appIndex].contract = try app.readContractRule()
-        }
+        try delivery.reloadable.readContracts(of: configuration)
         delivery.recordsMax = recordsMax
         delivery.usedBlockBytesMax = memoryBudget.usedBlockBytesMax
         self.delivery = delivery
@@ -238,8 +236,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// - Parameter configuration: must have all apps with which the worker started, even if the reloaded file no longer
     ///   names some of them. The caller has checked the files of shapes that the reloaded file names.
     func offerSettings(of configuration: WorkerConfiguration) {
-        var settings = Self.makeDeliveryConfiguration(configuration).reloadableSettings
-        settings.appContracts = try? configuration.apps.map { try $0.readContractRule() }
+        var settings = Self.makeReloadableSettings(configuration)
+        do { try settings.readContracts(of: configuration) } catch { settings.keepsContracts = true }
         metricRegistry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
@@ -255,7 +253,7 @@ struct WorkerSetup: @unchecked Sendable {
     private var audiencesConfiguration: AudiencesConfiguration {
         var audiences = AudiencesConfiguration(
             apps: delivery.apps,
-            policies: delivery.policies,
+            reloadable: delivery.reloadable,
             seed: delivery.seed
         )
         audiences.commandsTopic = delivery.commandsTopic
@@ -268,38 +266,47 @@ struct WorkerSetup: @unchecked Sendable {
         audiences.fanoutRecordBytesMax = memoryBudget.fanoutRecordBytesMax
         audiences.pageBytesMax = memoryBudget.pageBytesMax(configured: audiences.pageBytesMax)
         audiences.pagesMax = memoryBudget.pagesMax(configured: audiences.pagesMax, appCount: delivery.apps.count)
-        audiences.limitRetryPauses(to: delivery.retryMillisecondsMax)
         return audiences
     }
 
-    static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
-        let worker = configuration.worker
+    /// Makes the configuration of the lanes' cores, without what `init` adds: the contracts, and the limits that follow
+    /// from the memory budget.
+    private static func makeDeliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
         var delivery = DeliveryConfiguration(
             apps: configuration.apps.map { app in
-                var coreApp = DeliveryConfiguration.App(
+                DeliveryConfiguration.App(
                     bundleIdentifier: Array(app.bundleId.utf8),
                     hasProductionPool: app.environments.contains(.production),
                     hasSandboxPool: app.environments.contains(.sandbox)
                 )
-                // The configuration was checked, so every app names an existing policy.
-                coreApp.defaultPolicyIndex = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
-                return coreApp
             },
             seed: UInt64.random(in: .min ... .max)
         )
+        delivery.apply(makeReloadableSettings(configuration))
         delivery.commandsTopic = Array(configuration.kafka.topics.commands.utf8)
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
         delivery.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
         delivery.supersededResults = configuration.kafka.supersededResults
         delivery.creditsPerPoolMax =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
-        delivery.policies = configuration.policies
-        delivery.retryMillisecondsMax = Int64(worker.retryMillisecondsMax)
-        delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
-        delivery.setDeferredDelay(milliseconds: Int64(worker.deferredDelayMilliseconds))
-        delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)
-        delivery.readAheadMillisecondsMax = Int64(worker.readAheadMillisecondsMax)
         return delivery
+    }
+
+    /// Makes the settings that a running lane can take, without the contracts of the apps.
+    static func makeReloadableSettings(_ configuration: WorkerConfiguration) -> ReloadableSettings {
+        let worker = configuration.worker
+        var settings = ReloadableSettings(appCount: configuration.apps.count)
+        settings.policies = configuration.policies
+        for (index, app) in configuration.apps.enumerated() {
+            // The configuration was checked, so every app names an existing policy.
+            settings.apps[index].defaultPolicyIndex = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
+        }
+        settings.retryMillisecondsMax = Int64(worker.retryMillisecondsMax)
+        settings.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
+        settings.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
+        settings.readAheadLagRecords = Int64(worker.readAheadLagRecords)
+        settings.readAheadMillisecondsMax = Int64(worker.readAheadMillisecondsMax)
+        return settings
     }
 
     /// Makes the client of the trace collector; nil if traces are not exported.
@@ -321,5 +328,12 @@ struct WorkerSetup: @unchecked Sendable {
         for case (let key, let path?) in files where SecretFile.isReadableByOthers(path) {
             log(.keyReadableByOthers, ["file": "\(path)", "key": "\(key)"])
         }
+    }
+}
+
+extension ReloadableSettings {
+    /// Reads the contracts of all apps from their files of shapes.
+    fileprivate mutating func readContracts(of configuration: WorkerConfiguration) throws {
+        for (index, app) in configuration.apps.enumerated() { apps[index].contract = try app.readContractRule() }
     }
 }

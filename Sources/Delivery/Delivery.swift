@@ -102,8 +102,8 @@ public struct Delivery: ~Copyable {
             DefaultCommandIdentifier.bytesMax(topic: configuration.commandsTopic),
             DefaultCommandIdentifier.bytesMax(topic: configuration.registrationsTopic)
         )
-        policies = PolicyTable(configuration.policies)
-        contracts = LaneContracts(configuration.apps, salt: configuration.seed)
+        policies = PolicyTable(configuration.reloadable.policies)
+        contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
         // The lane stops receiving at `activityCountMaxWhileReceiving`. Each record received by then may still add one
         // activity: for example, a registration may release a held command of another activity.
@@ -134,10 +134,17 @@ public struct Delivery: ~Copyable {
 
     /// Applies reloaded settings. An activity that already waits keeps the end of its wait.
     public mutating func apply(_ settings: ReloadableSettings) {
+        let presentPolicies = configuration.reloadable.policies
+        precondition(
+            settings.policies.count >= presentPolicies.count
+                && zip(presentPolicies, settings.policies).allSatisfy { $0.name == $1.name },
+            "policies must keep their places, by which records name them"
+        )
         configuration.apply(settings)
-        policies = PolicyTable(configuration.policies)
-        if settings.appContracts != nil {
-            contracts = LaneContracts(configuration.apps, salt: configuration.seed)
+        configuration.validate()
+        policies = PolicyTable(configuration.reloadable.policies)
+        if !settings.keepsContracts {
+            contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         }
         readAhead.apply(configuration)
     }
@@ -204,7 +211,8 @@ public struct AppCounters: Sendable, Equatable {
 }
 
 /// Counters of the core for tests and benchmarks. They only grow, except `pushCount`: it falls when no stream
-/// takes a push. A counter that a metric exports belongs in ``AppCounters``.
+/// takes a push. A counter that a metric exports for each app belongs in ``AppCounters``. A metric of the lane may also
+/// export a counter from here.
 public struct DeliveryCounters: Sendable {
     /// Records that this owner of the partition read and skipped, because an earlier owner had settled them (R10).
     public var skippedRecordCount: UInt64 = 0

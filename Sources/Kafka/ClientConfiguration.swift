@@ -43,7 +43,7 @@ struct ClientConfiguration: ~Copyable {
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
         for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
-            if let reason = setAndFindFault(property.name, property.value) ?? KafkaPropertyFile(property)?.fault {
+            if let reason = setProperty(property.name, to: property.value) ?? KafkaPropertyFile(property)?.fault {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }
@@ -108,8 +108,8 @@ struct ClientConfiguration: ~Copyable {
         return KafkaError.unusableProperty(property, "\(refusedValue): \(cause.drop { $0 == " " })")
     }
 
-    /// - Returns: why the property was not set; nil if it was.
-    private borrowing func setAndFindFault(_ name: String, _ value: String) -> String? {
+    /// - Returns: why librdkafka does not take the value; nil if the property is set now.
+    private borrowing func setProperty(_ name: String, to value: String) -> String? {
         guard !name.utf8.contains(0), !value.utf8.contains(0) else { return "contains a NUL byte" }
         var text = ErrorText()
         return switch rd_kafka_conf_set(handle, name, value, &text.bytes, ErrorText.capacity) {

@@ -9,7 +9,7 @@ import Glibc
 /// changes its meaning.
 public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
-    private let dictionaryBytes: UnsafeMutableRawPointer?
+    private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
     /// Identifies the dictionary of the last record that was decoded without a fault: records with the same number have
     /// the same dictionary. Each dictionary that is parsed without a fault, remembered or not, increases the number,
@@ -23,15 +23,15 @@ public struct ApsCache: ~Copyable {
     /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered: it is too
     /// large for a body to a device, so it is rare.
     public init() {
-        dictionaryBytes = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
+        dictionaryStart = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
     }
 
-    private init(storage dictionaryBytes: UnsafeMutableRawPointer?) {
-        self.dictionaryBytes = dictionaryBytes
+    private init(storage dictionaryStart: UnsafeMutableRawPointer?) {
+        self.dictionaryStart = dictionaryStart
     }
 
     deinit {
-        dictionaryBytes?.deallocate()
+        dictionaryStart?.deallocate()
     }
 
     /// A value that never remembers a dictionary, for decoding a single record.
@@ -42,8 +42,8 @@ public struct ApsCache: ~Copyable {
     /// - Returns: the position after the dictionary; nil if the dictionary must be parsed.
     @inline(__always)
     func copyIfRepeated(_ text: JSONText, _ start: Int, into command: inout Command, _ keys: inout ApsKeys) -> Int? {
-        guard let dictionaryBytes, dictionaryByteCount > 0, dictionaryByteCount <= text.count &- start,
-            memcmp(dictionaryBytes, text.base + start, dictionaryByteCount) == 0
+        guard let dictionaryStart, dictionaryByteCount > 0, dictionaryByteCount <= text.count &- start,
+            memcmp(dictionaryStart, text.base + start, dictionaryByteCount) == 0
         else {
             return nil
         }
@@ -69,11 +69,11 @@ public struct ApsCache: ~Copyable {
         apsDictionaryNumber &+= 1
         // A dictionary that is too long is not remembered. The cache must also forget the previous dictionary: a record
         // that repeated it would get `apsDictionaryNumber`, which is now the number of the long dictionary.
-        guard let dictionaryBytes, range.count <= Limits.bodyBytesMax else {
+        guard let dictionaryStart, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return
         }
-        dictionaryBytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
+        dictionaryStart.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         dictionaryByteCount = Int(range.count)
         rememberedFields.copyAps(of: command, movedBy: 0)
         rememberedKeys = keys

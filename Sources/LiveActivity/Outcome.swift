@@ -6,9 +6,9 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case unchanged
     /// This version has been settled already, or another record brings it.
     case duplicate
-    /// A newer version replaced this one before APNs accepted it. A command that ends or restarts a life is also
-    /// `superseded` if the timetable does not have the life any more, or if the producer has started or ended the
-    /// activity meanwhile (R35).
+    /// A newer version replaced this one before APNs accepted it. An end is also `superseded` if a newer start has
+    /// begun the activity again (R13). A command that Causeway itself makes when a lifetime is over is `superseded` if
+    /// it is not needed any more, for example because the producer has ended the activity meanwhile (R35).
     case superseded
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.

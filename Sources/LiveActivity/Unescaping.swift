@@ -9,7 +9,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
     /// The UTF-8 bytes of an escape that were not returned yet. The lowest eight bits are the next byte.
-    private var pendingBytes: UInt32 = 0
+    private var pendingUTF8: UInt32 = 0
     private var pendingByteCount = 0
 
     init(_ source: UnsafeRawBufferPointer) {
@@ -18,8 +18,8 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 
     mutating func next() -> UInt8? {
         if pendingByteCount > 0 {
-            let byte = UInt8(truncatingIfNeeded: pendingBytes)
-            pendingBytes &>>= 8
+            let byte = UInt8(truncatingIfNeeded: pendingUTF8)
+            pendingUTF8 &>>= 8
             pendingByteCount &-= 1
             return byte
         }
@@ -56,13 +56,13 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         case 0..<0x80:
             return UInt8(truncatingIfNeeded: scalar)
         case 0x80..<0x800:
-            storePendingBytes(continuationByte(scalar, 0), count: 1)
+            storePendingUTF8(continuationByte(scalar, 0), count: 1)
             return UInt8(truncatingIfNeeded: 0xC0 | scalar &>> 6)
         case 0x800..<0x10000:
-            storePendingBytes(continuationByte(scalar, 6) | continuationByte(scalar, 0) &<< 8, count: 2)
+            storePendingUTF8(continuationByte(scalar, 6) | continuationByte(scalar, 0) &<< 8, count: 2)
             return UInt8(truncatingIfNeeded: 0xE0 | scalar &>> 12)
         default:
-            storePendingBytes(
+            storePendingUTF8(
                 continuationByte(scalar, 12) | continuationByte(scalar, 6) &<< 8 | continuationByte(scalar, 0) &<< 16,
                 count: 3
             )
@@ -72,8 +72,8 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 
     private func continuationByte(_ scalar: UInt32, _ shift: UInt32) -> UInt32 { 0x80 | scalar &>> shift & 0x3F }
 
-    private mutating func storePendingBytes(_ bytes: UInt32, count: Int) {
-        pendingBytes = bytes
+    private mutating func storePendingUTF8(_ bytes: UInt32, count: Int) {
+        pendingUTF8 = bytes
         pendingByteCount = count
     }
 
@@ -120,11 +120,11 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
 
 /// Whether two JSON strings represent the same characters. For example, `\u0061` and `a` represent the same character.
 func areEqualUnescaped(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-    var leftBytes = UnescapedBytes(left)
-    var rightBytes = UnescapedBytes(right)
+    var unescapedLeft = UnescapedBytes(left)
+    var unescapedRight = UnescapedBytes(right)
     while true {
-        let byte = leftBytes.next()
-        guard byte == rightBytes.next() else { return false }
+        let byte = unescapedLeft.next()
+        guard byte == unescapedRight.next() else { return false }
         if byte == nil { return true }
     }
 }

@@ -75,7 +75,7 @@ public enum Hexadecimal {
     }
 
     /// The length of a UUID's canonical text, 8-4-4-4-12.
-    public static let uuidTextBytes = 36
+    public static let uuidTextByteCount = 36
 
     /// Writes a UUID in the canonical lower-case form that `apns-id` asks for.
     @inlinable
@@ -97,7 +97,7 @@ public enum Hexadecimal {
     @inlinable
     public static func readUUID(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
         let dash = UInt8(ascii: "-")
-        guard text.count == uuidTextBytes, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash
+        guard text.count == uuidTextByteCount, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash
         else { return nil }
         let first = text.loadUnaligned(as: UInt64.self)
         let second =

@@ -9,10 +9,10 @@ extension Listener {
     private static let unusedPortAttemptsMax = 100
     /// The last port that was tried; before the first search, a random one. Each search continues with the next port,
     /// so that a second search does not return the port of the first one, whose server may not listen yet.
-    private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
+    private static let lastTriedPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {
-        lastPort.withLock { port in
+        lastTriedPort.withLock { port in
             port = port < candidatePorts.upperBound ? port + 1 : candidatePorts.lowerBound
             return port
         }

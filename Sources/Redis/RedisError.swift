@@ -150,8 +150,8 @@ extension RedisError {
     /// The beginning of a server's error. It ends before the call's arguments, which some errors repeat: ``reason``
     /// must not contain them.
     private static func excerpt(_ text: UnsafeRawBufferPointer) -> String {
-        let printableBytes = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
-        let line = String(decoding: printableBytes, as: UTF8.self)
+        let printableText = text.prefix(120).map { (0x20...0x7E).contains($0) ? $0 : UInt8(ascii: "?") }
+        let line = String(decoding: printableText, as: UTF8.self)
         return line.firstRange(of: ", with args").map { String(line[..<$0.lowerBound]) } ?? line
     }
 }

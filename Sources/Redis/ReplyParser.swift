@@ -49,7 +49,7 @@ struct ReplyParser: ~Copyable {
     }
 
     /// The received bytes that are not parsed; nil if there are none. Valid until the next call.
-    var unreadBytes: UnsafeRawBufferPointer? {
+    var unreadInput: UnsafeRawBufferPointer? {
         let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
         guard let buffer = reader.pointee.buf, position < length else { return nil }
         return UnsafeRawBufferPointer(start: buffer + position, count: length - position)

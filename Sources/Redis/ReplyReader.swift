@@ -93,7 +93,7 @@ public final class ReplyReader {
     ///   partly read.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
     func findUnreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
-        guard let bytes = parser.unreadBytes else { return nil }
+        guard let bytes = parser.unreadInput else { return nil }
         return UnreadReplies(bytes).findReply(at: offset)
     }
 

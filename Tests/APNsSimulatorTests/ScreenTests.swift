@@ -18,8 +18,10 @@ import Testing
         /// The bytes of each phone's screen, by the phone's number: state, alerts, tint and shade.
         var screens: [Int: [UInt8]] {
             let bytes = Data(base64Encoded: object["screens"] as? String ?? "").map { Array($0) } ?? []
-            let records = stride(from: 0, to: bytes.count, by: DeviceModel.screenBytes)
-                .map { (Int(bytes[$0]) | Int(bytes[$0 + 1]) << 8, Array(bytes[$0 + 2..<$0 + DeviceModel.screenBytes])) }
+            let records = stride(from: 0, to: bytes.count, by: DeviceModel.screenByteCount)
+                .map {
+                    (Int(bytes[$0]) | Int(bytes[$0 + 1]) << 8, Array(bytes[$0 + 2..<$0 + DeviceModel.screenByteCount]))
+                }
             return Dictionary(records, uniquingKeysWith: { first, _ in first })
         }
     }

@@ -21,7 +21,7 @@ import Testing
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(recordSamples(&breaker, .succeeded, 50).isEmpty)
         #expect(recordSamples(&breaker, .unavailable, 50).isEmpty)
-        #expect(recordSamples(&breaker, .unavailable, 1) == [.opened(.availability)])
+        #expect(recordSamples(&breaker, .unavailable, 1) == [.opened(.unavailability)])
     }
 
     @Test func `The breaker does not open after few responses`() {
@@ -30,7 +30,7 @@ import Testing
         // After ten seconds the breaker counts failures from zero again, so only the fiftieth failure from then on
         // opens it.
         #expect(recordSamples(&breaker, .unavailable, 49, at: 10_000).isEmpty)
-        #expect(recordSamples(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
+        #expect(recordSamples(&breaker, .unavailable, 1, at: 10_000) == [.opened(.unavailability)])
     }
 
     @Test func `The breaker opens at a burst of suspect tokens`() {

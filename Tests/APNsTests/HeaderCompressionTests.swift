@@ -270,9 +270,9 @@ import Testing
     }
 
     private func identifierText(_ identifier: (UInt64, UInt64)) -> String {
-        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { buffer, count in
+        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextByteCount) { buffer, count in
             if let start = buffer.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
-            count = Hexadecimal.uuidTextBytes
+            count = Hexadecimal.uuidTextByteCount
         }
         #expect(text.withUnsafeBytes { Hexadecimal.readUUID($0) } ?? (0, 0) == identifier)
         return String(decoding: text, as: UTF8.self)

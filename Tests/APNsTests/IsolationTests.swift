@@ -212,7 +212,7 @@ private final class TroubledApp {
     var expectedBreaker: BreakerCause? {
         switch trouble {
         case .refusedKey: .providerToken
-        case .unavailable: .availability
+        case .unavailable: .unavailability
         case .wrongEnvironment: .deviceTokens
         case .refusedConnection, .silentHandshake, .noSettings, .noResponses, .endsAtEachPush: nil
         }

@@ -27,11 +27,11 @@ extension RedisServer {
 /// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let flags = value[StoredActivity.flagsByteOffset]
-    var unreadBytes = value[...]
+    var unreadPart = value[...]
     var parts: [String: [UInt8]] = [:]
     func takePart(_ name: String, _ count: Int) {
-        if count > 0 { parts[name] = Array(unreadBytes.prefix(count)) }
-        unreadBytes = unreadBytes.dropFirst(count)
+        if count > 0 { parts[name] = Array(unreadPart.prefix(count)) }
+        unreadPart = unreadPart.dropFirst(count)
     }
     takePart("r", StoredActivity.tokenByteOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp. These
@@ -45,7 +45,7 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     takePart("t", count & ~StoredActivity.tokenByteCountFlags)
     if count & StoredActivity.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
     if count & StoredActivity.audiencesFlag != 0 {
-        takePart("a", 2 + 8 * unreadBytes.prefix(2).reduce(0) { $0 + Int($1) })
+        takePart("a", 2 + 8 * unreadPart.prefix(2).reduce(0) { $0 + Int($1) })
     }
     if flags & StoredActivity.Flag.retiredTokenBit != 0 {
         takePart("d", StoredActivity.retiredTokenDigestBytes)
@@ -57,6 +57,6 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     // until APNs accepts it, also a letter, its timestamp and its claim (14).
     if flags & StoredActivity.Flag.throttleBit != 0 { takePart("l", 7) }
     if flags & StoredActivity.Flag.startBit != 0 { takePart("b", flags & StoredActivity.Flag.claimBit != 0 ? 27 : 13) }
-    takePart("h", unreadBytes.count)
+    takePart("h", unreadPart.count)
     return parts
 }

@@ -65,7 +65,7 @@ import Testing
         (admission.isStart, admission.rangeCount) = (false, 1)
         let granted = try caller.perform(.admit(admission), audience: audience)
         #expect(granted.channels == AudienceChannels(sandbox: channel))
-        var counts = OutcomeCounts()
+        var counts = MemberOutcomeCounts()
         counts[.delivered] = 3
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let broadcast = FinishedBroadcast(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
@@ -79,7 +79,7 @@ import Testing
         // Redis counts a repeated call only once, so its reply stays the same.
         #expect(try caller.perform(calls[0], audience: audience) == firstReply)
         let lastReply = try caller.perform(calls[1], audience: audience)
-        var broadcastCounts = OutcomeCounts()
+        var broadcastCounts = MemberOutcomeCounts()
         broadcastCounts[.failed] = 1
         #expect(lastReply.totals == counts && lastReply.broadcastCounts == broadcastCounts)
         #expect(try caller.perform(calls[0], audience: audience) == lastReply)
@@ -220,7 +220,7 @@ struct AudienceOperationHistory {
         case 8, 9:
             return .finishBroadcast(randomBroadcast(), version: randomVersion(), random.pick(outcomes), randomTimes())
         default:
-            var counts = OutcomeCounts()
+            var counts = MemberOutcomeCounts()
             for outcome in MemberOutcome.allCases where random.below(2) == 0 {
                 counts[outcome] = random.below(30) == 0 ? .max : UInt32(random.below(1_000))
             }

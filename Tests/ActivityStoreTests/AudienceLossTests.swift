@@ -20,8 +20,8 @@ import Testing
         return admission
     }
 
-    private func makeDeliveredCounts(_ count: UInt32) -> OutcomeCounts {
-        var counts = OutcomeCounts()
+    private func makeDeliveredCounts(_ count: UInt32) -> MemberOutcomeCounts {
+        var counts = MemberOutcomeCounts()
         counts[.delivered] = count
         return counts
     }

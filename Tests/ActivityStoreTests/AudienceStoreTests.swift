@@ -226,7 +226,9 @@ import Testing
                 let range = try #require(SegmentRange(index: index, rangeCount: count))
                 #expect(try caller.perform(.claim(range, claim: 1)).verdict == .progress)
                 #expect(try caller.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
-                let reply = try caller.perform(.finishRange(range, version: version, OutcomeCounts(), ResponseTimes()))
+                let reply = try caller.perform(
+                    .finishRange(range, version: version, MemberOutcomeCounts(), ResponseTimes())
+                )
                 #expect(reply.unfinishedPartCount == count - index - 1)
             }
             #expect(try caller.perform(.settle(version: version)).verdict == .settled)

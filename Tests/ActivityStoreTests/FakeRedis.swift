@@ -14,7 +14,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
     private(set) var connectionCount = 0
     private let loop: EventLoop
     private var listener: Listener?
-    private var streams: [(stream: Stream, reader: ReplyReader, unsentBytes: [UInt8])] = []
+    private var streams: [(stream: Stream, reader: ReplyReader, unsentOutput: [UInt8])] = []
 
     static let defaultReply: @Sendable (String) -> String? = { word in
         switch word {
@@ -43,12 +43,12 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         for entry in streams where entry.stream.isOpen { Array(text.utf8).withUnsafeBytes { entry.stream.write($0) } }
     }
 
-    var unsentByteCount: Int { streams.reduce(0) { $0 + $1.unsentBytes.count } }
+    var unsentByteCount: Int { streams.reduce(0) { $0 + $1.unsentOutput.count } }
 
     /// Sends one waiting byte on each connection.
     func sendNextByte() {
-        for index in streams.indices where !streams[index].unsentBytes.isEmpty && streams[index].stream.isOpen {
-            [streams[index].unsentBytes.removeFirst()].withUnsafeBytes { streams[index].stream.write($0) }
+        for index in streams.indices where !streams[index].unsentOutput.isEmpty && streams[index].stream.isOpen {
+            [streams[index].unsentOutput.removeFirst()].withUnsafeBytes { streams[index].stream.write($0) }
         }
     }
 
@@ -69,7 +69,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         while case .reply(let command) = reader.next(), case .array(let count) = command.kind, count > 0 {
             guard let reply = makeReply(String(decoding: reader.element(0).bytes, as: UTF8.self)) else { continue }
             if sendsByteByByte {
-                streams[index].unsentBytes += reply.utf8
+                streams[index].unsentOutput += reply.utf8
             } else {
                 Array(reply.utf8).withUnsafeBytes { stream.write($0) }
             }

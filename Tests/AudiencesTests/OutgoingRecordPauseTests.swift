@@ -16,7 +16,7 @@ import Testing
         while let call = harness.nextCall() { harness.reply(to: call) }
         let firstOutgoingRecord = harness.core.nextOutgoingRecord(now: harness.moment)
         let outgoingRecord = try #require(firstOutgoingRecord)
-        harness.core.outgoingRecordTaken()
+        harness.core.removeNextOutgoingRecord()
         harness.core.deliveryReportReceived(outgoingRecord, .failed, now: harness.moment)
         harness.nowMilliseconds += 250
         #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.nowMilliseconds)

@@ -7,15 +7,10 @@ import Testing
 /// A running core applies changed policies and retry pauses from the next command or retry on.
 @Suite struct ReloadTests {
     private func makeSettings(_ names: String..., retryMillisecondsMax: Int64 = 300_000) -> ReloadableSettings {
-        var configuration = DeliveryConfiguration(
-            apps: RoundHarness.apps.map {
-                .init(bundleIdentifier: $0, hasProductionPool: true, hasSandboxPool: true)
-            },
-            seed: 1
-        )
-        configuration.policies = names.map { Policy(name: $0) }
-        configuration.retryMillisecondsMax = retryMillisecondsMax
-        return configuration.reloadableSettings
+        var settings = ReloadableSettings(appCount: RoundHarness.apps.count)
+        settings.policies = names.map { Policy(name: $0) }
+        settings.retryMillisecondsMax = retryMillisecondsMax
+        return settings
     }
 
     @Test func `A command may have a policy that a reload has added`() {

@@ -14,7 +14,7 @@ import Testing
     private func audienceName(_ number: Int) -> String { "match-\(number)" }
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
-        #expect(OutcomeCounts().counts.count == MemberOutcome.allCases.count)
+        #expect(MemberOutcomeCounts().counts.count == MemberOutcome.allCases.count)
         #expect(AppQueues().memberOutcomeCounts.count == MemberOutcome.allCases.count)
         #expect(AppQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
@@ -102,7 +102,7 @@ import Testing
         // The only range has all 256 segments, each with `1 << 32` positions.
         let positionsPerLap = UInt64(1) << 40
         let parked = positionsPerLap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
-        var counts = OutcomeCounts()
+        var counts = MemberOutcomeCounts()
         counts[.delivered] = 4
         var checkpoint = Checkpoint(
             completedPosition: 2 * positionsPerLap,

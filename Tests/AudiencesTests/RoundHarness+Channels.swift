@@ -60,7 +60,7 @@ extension RoundHarness {
                                 partition: 0,
                                 offset: Int64(number),
                                 recordTimestampMilliseconds: -1,
-                                receivedAtMilliseconds: nowMilliseconds,
+                                receivedAtWallMilliseconds: nowMilliseconds,
                                 trace: none
                             )
                         )
@@ -87,7 +87,7 @@ extension RoundHarness {
             ),
             partition: 0,
             offset: Int64(number),
-            admittedAtMilliseconds: nowMilliseconds,
+            admittedAtWallMilliseconds: nowMilliseconds,
             channelsForStarts: channels
         )
         log.append(SimulatedFanout(value: Array(value.utf8), instruction: instruction))

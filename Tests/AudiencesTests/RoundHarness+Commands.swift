@@ -43,7 +43,7 @@ extension RoundHarness {
             grant: grant,
             partition: 0,
             offset: Int64(number),
-            admittedAtMilliseconds: nowMilliseconds
+            admittedAtWallMilliseconds: nowMilliseconds
         )
         log.append(SimulatedFanout(value: value, instruction: instruction))
         readLog()
@@ -61,7 +61,7 @@ extension RoundHarness {
             var body = [UInt8](repeating: 0, count: command.bodyByteCount)
             let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
             let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
-            let stored = JoinerBody.storedBytes(quietBody.bytes, quietLayout)
+            let stored = JoinerBody.storedBody(quietBody.bytes, quietLayout)
             let admission = AudienceAdmission<[UInt8]>(
                 version: command.version,
                 digest: UInt64(number),

@@ -77,9 +77,11 @@ final class RoundHarness {
         var policy = Policy(name: "default")
         policy.expiration.alertSeconds = 3_600
         policy.expiration.updateSeconds = 3_600
+        var reloadable = ReloadableSettings(appCount: apps.count)
+        reloadable.policies = [policy]
         var configuration = AudiencesConfiguration(
             apps: apps.map { .init(bundleIdentifier: $0, hasProductionPool: true, hasSandboxPool: true) },
-            policies: [policy],
+            reloadable: reloadable,
             seed: seed
         )
         change(&configuration)
@@ -145,10 +147,10 @@ final class RoundHarness {
                         joinedAudiences: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAllAudiences: wasMemberOfAllAudiences,
                         formerAudiences: AudienceList(isLeaving ? digests : none),
-                        leftAtMilliseconds: isLeaving ? nowMilliseconds : 0,
+                        leftAtWallMilliseconds: isLeaving ? nowMilliseconds : 0,
                         token: UnsafeRawBufferPointer(token),
                         environment: .production,
-                        registeredAtMilliseconds: nowMilliseconds,
+                        registeredAtWallMilliseconds: nowMilliseconds,
                         allowsFrequentUpdates: false,
                         shownVersion: shows
                     )
@@ -233,7 +235,7 @@ final class RoundHarness {
     /// Takes the core's next call; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {
         guard let call = core.withNextStoreCall(now: moment, { $0.map { Array($0) } }) else { return nil }
-        core.storeCallTaken()
+        core.removeNextStoreCall()
         return call
     }
 
@@ -271,7 +273,7 @@ final class RoundHarness {
             let record = core.compose(outgoingRecord)
             producedRecords.append(String(decoding: record.value, as: UTF8.self))
             if let instruction = record.instruction { instructions.append(instruction) }
-            core.outgoingRecordTaken()
+            core.removeNextOutgoingRecord()
             core.deliveryReportReceived(outgoingRecord, .acknowledged, now: moment)
             hadRecord = true
         }
@@ -328,9 +330,9 @@ final class RoundHarness {
                         status: disposition == .accepted ? 200 : 503,
                         reason: reason,
                         advice: advice,
-                        invalidAtMilliseconds: -1,
-                        sentAtMilliseconds: nowMilliseconds,
-                        responseAtMilliseconds: nowMilliseconds
+                        invalidAtWallMilliseconds: -1,
+                        sentAtWallMilliseconds: nowMilliseconds,
+                        responseAtWallMilliseconds: nowMilliseconds
                     ),
                     now: moment
                 )

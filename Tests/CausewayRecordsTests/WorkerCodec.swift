@@ -125,8 +125,8 @@ enum WorkerCodec {
         withCommandReference { reference in withText("lineups,odds") { dropped in body(reference, dropped) } }
     }
 
-    private static var counts: OutcomeCounts {
-        var counts = OutcomeCounts()
+    private static var counts: MemberOutcomeCounts {
+        var counts = MemberOutcomeCounts()
         (counts[.delivered], counts[.unregistered]) = (247_484, 48)
         return counts
     }

@@ -165,7 +165,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     /// The channel that admission reads, in the audience's hash; nil if there is none.
     func channelInAudienceHash(of audience: String) throws -> [UInt8]? {
         let keys = try #require(InspectedAudienceKeys(app: Self.appEnvironment.app, audience: audience))
-        return server.command(bytes: [Array("HGET".utf8), keys.hashKey, Array("hp".utf8)])
+        return server.command(bytes: [Array("HGET".utf8), keys.audienceKey, Array("hp".utf8)])
             .first { !$0.isEmpty }
     }
 

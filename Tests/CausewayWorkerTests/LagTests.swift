@@ -59,21 +59,21 @@ import Testing
     @Test func `The lag counts the records of the log that no lane has received`() {
         var table = AssignmentTable()
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
-        #expect(table.countUndealtRecords(of: 0) == 0, "nothing is known")
+        #expect(table.countRecordsToDeal(of: 0) == 0, "nothing is known")
         for (number, logEndOffset) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
             let reportedEntry = table.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition(number))
             #expect(reportedEntry?.lane == Int(number) % 2)
         }
-        #expect(table.countUndealtRecords(of: 0) == 0, "nothing was dealt: the positions are not known")
+        #expect(table.countRecordsToDeal(of: 0) == 0, "nothing was dealt: the positions are not known")
         for number in 0..<4 { table.noteDealtRecord(0, Int32(number), offset: 5) }
-        #expect(table.countUndealtRecords(of: 0) == 4 + 94 + 44)
-        #expect(table.findPartitionsWithUndealtRecords(of: 0) == [partition(0), partition(1), partition(2)])
+        #expect(table.countRecordsToDeal(of: 0) == 4 + 94 + 44)
+        #expect(table.findPartitionsWithRecordsToDeal(of: 0) == [partition(0), partition(1), partition(2)])
         table.noteDealtRecord(0, 1, offset: 120)
-        #expect(table.countUndealtRecords(of: 0) == 4 + 44, "a lane that has read past the reported end has no lag")
+        #expect(table.countRecordsToDeal(of: 0) == 4 + 44, "a lane that has read past the reported end has no lag")
         table.remove(partition(0))
-        #expect(table.findPartitionsWithUndealtRecords(of: 0) == [partition(2)])
-        #expect(table.countUndealtRecords(of: 1) == 0)
-        #expect(table.findPartitionsWithUndealtRecords(of: 1).isEmpty)
+        #expect(table.findPartitionsWithRecordsToDeal(of: 0) == [partition(2)])
+        #expect(table.countRecordsToDeal(of: 1) == 0)
+        #expect(table.findPartitionsWithRecordsToDeal(of: 1).isEmpty)
     }
 
     @Test func `A log that was read to its end has no lag`() {
@@ -82,17 +82,17 @@ import Testing
         table.noteDealtRecord(0, 0, offset: 9)
         // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
         #expect(table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 20)
-        #expect(table.countUndealtRecords(of: 0) == 10)
+        #expect(table.countRecordsToDeal(of: 0) == 10)
         table.noteReachedLogEnd(of: partition(0), offset: 11)
         #expect(
             table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 10,
             "its lane gets the offset that was reached"
         )
-        #expect(table.countUndealtRecords(of: 0) == 0 && table.findPartitionsWithUndealtRecords(of: 0).isEmpty)
+        #expect(table.countRecordsToDeal(of: 0) == 0 && table.findPartitionsWithRecordsToDeal(of: 0).isEmpty)
         #expect(table.updateReportedLogEnd(logEndOffset: 30, of: partition(0)) == nil, "its lane knows this already")
         table.noteDealtRecord(0, 0, offset: 11)
         #expect(table.updateReportedLogEnd(logEndOffset: 30, of: partition(0))?.reportedLogEndOffset == 30)
-        #expect(table.countUndealtRecords(of: 0) == 18)
+        #expect(table.countRecordsToDeal(of: 0) == 18)
     }
 
     @Test func `The lag does not overflow, whatever number a broker reports`() {
@@ -102,9 +102,9 @@ import Testing
             table.noteDealtRecord(0, number, offset: 0)
             _ = table.updateReportedLogEnd(logEndOffset: .max, of: partition(number))
         }
-        #expect(table.countUndealtRecords(of: 0) == .max)
+        #expect(table.countRecordsToDeal(of: 0) == .max)
         for number in Int32(0)..<4 { _ = table.updateReportedLogEnd(logEndOffset: .min, of: partition(number)) }
-        #expect(table.countUndealtRecords(of: 0) == 0)
+        #expect(table.countRecordsToDeal(of: 0) == 0)
         for offset in [Int64.min, -1, .max] { table.noteReachedLogEnd(of: partition(0), offset: offset) }
         #expect(table[partition(0)]?.reachedLogEndOffset == -1)
         table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
@@ -192,7 +192,7 @@ import Testing
         let triggers = moments.map { moment in
             trigger.triggerIfDue(
                 queuedRecordCount: Self.nearlyEmptyQueueRecordCount,
-                undealtRecordCount: 1_000_000,
+                recordToDealCount: 1_000_000,
                 nowMilliseconds: 5_000 + moment
             )
         }
@@ -203,17 +203,17 @@ import Testing
         var trigger = FetchTrigger()
         let isTriggeredIfFull = trigger.triggerIfDue(
             queuedRecordCount: Self.nearlyEmptyQueueRecordCount + 1,
-            undealtRecordCount: 1_000_000,
+            recordToDealCount: 1_000_000,
             nowMilliseconds: 1
         )
         let isTriggeredIfFetched = trigger.triggerIfDue(
             queuedRecordCount: 700,
-            undealtRecordCount: 700,
+            recordToDealCount: 700,
             nowMilliseconds: 1
         )
-        let isTriggeredIfEmpty = trigger.triggerIfDue(queuedRecordCount: 0, undealtRecordCount: 0, nowMilliseconds: 1)
+        let isTriggeredIfEmpty = trigger.triggerIfDue(queuedRecordCount: 0, recordToDealCount: 0, nowMilliseconds: 1)
         #expect(!isTriggeredIfFull && !isTriggeredIfFetched && !isTriggeredIfEmpty)
-        let isTriggeredForOne = trigger.triggerIfDue(queuedRecordCount: 0, undealtRecordCount: 1, nowMilliseconds: 1)
+        let isTriggeredForOne = trigger.triggerIfDue(queuedRecordCount: 0, recordToDealCount: 1, nowMilliseconds: 1)
         #expect(isTriggeredForOne)
     }
 }

@@ -78,9 +78,9 @@ import Testing
 
     @Test func `The return of a pool is reported once`() throws {
         let mailbox = try LaneMailbox(recordsMax: 64)
-        #expect(mailbox.takePoolRecoveredAtWallMilliseconds() == nil)
+        #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == nil)
         mailbox.notePoolRecovery(wallMilliseconds: Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolRecoveredAtWallMilliseconds() == Self.now.wallMilliseconds)
-        #expect(mailbox.takePoolRecoveredAtWallMilliseconds() == nil)
+        #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == Self.now.wallMilliseconds)
+        #expect(mailbox.takePoolRecoveryAtWallMilliseconds() == nil)
     }
 }

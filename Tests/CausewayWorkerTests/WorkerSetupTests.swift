@@ -73,7 +73,7 @@ import Testing
             var changedConfiguration = runningConfiguration
             key.assign(&changedConfiguration, .integer(number < range.upperBound ? number + 1 : number - 1))
             let settings = [runningConfiguration, changedConfiguration]
-                .map { String(describing: WorkerSetup.makeDeliveryConfiguration($0).reloadableSettings) }
+                .map { String(describing: WorkerSetup.makeReloadableSettings($0)) }
             #expect(settings[0] != settings[1], "\(key.name)")
         }
     }

@@ -96,8 +96,8 @@ private final class AudienceScene {
         _ = try writer.perform(.settle(version: version))
     }
 
-    private static func makeCounts(delivered: UInt32, superseded: UInt32 = 0) -> OutcomeCounts {
-        var counts = OutcomeCounts()
+    private static func makeCounts(delivered: UInt32, superseded: UInt32 = 0) -> MemberOutcomeCounts {
+        var counts = MemberOutcomeCounts()
         counts[.delivered] = delivered
         counts[.superseded] = superseded
         return counts

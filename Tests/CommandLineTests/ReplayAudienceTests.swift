@@ -85,7 +85,7 @@ extension ReplayScene {
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
         let keys = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
-        return try AudienceInspection(fields: queries.readHash(keys.hashKey))
+        return try AudienceInspection(fields: queries.readHash(keys.audienceKey))
     }
 
     fileprivate func admission(

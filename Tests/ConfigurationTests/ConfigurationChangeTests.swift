@@ -81,7 +81,7 @@ struct ConfigurationChangeTests {
 
     /// All values that a reload sends to a lane, as a text.
     private func reloadedValues(_ configuration: WorkerConfiguration) -> String {
-        "\(WorkerSetup.makeDeliveryConfiguration(configuration).reloadableSettings)"
+        "\(WorkerSetup.makeReloadableSettings(configuration))"
     }
 
     /// Returns a value that differs from the present one, which is given as its YAML text.

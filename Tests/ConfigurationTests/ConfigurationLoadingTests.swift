@@ -147,12 +147,12 @@ struct ConfigurationLoadingTests {
                     ["name", "redis://name", "127.0.0.1", "http://name"].first { key.rule.fault($0) == nil }
                 )
                 var environment = [variable: value]
-                if key.name.hasPrefix("tracing."), key.isFile {
+                if key.name.hasPrefix("tracing."), key.isFilePath {
                     environment[ConfigurationNames.variable(of: "tracing.endpoint")] = "https://name"
                 }
                 // These two keys are valid only together.
                 for partner in ["redis.certificateFile", "redis.keyFile"]
-                where key.name.hasPrefix("redis.") && key.isFile {
+                where key.name.hasPrefix("redis.") && key.isFilePath {
                     environment[ConfigurationNames.variable(of: partner)] = value
                 }
                 if key.name.hasPrefix("redis.sentinel") {

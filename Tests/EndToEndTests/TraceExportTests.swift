@@ -348,7 +348,7 @@ private final class TraceCollector {
             output: .pipe
         )
         deployment.processesExceptWorker.append(child)
-        port = try #require(Int(try child.firstLine(milliseconds: Deployment.startMillisecondsMax)))
+        port = try #require(Int(try child.firstLine(milliseconds: Deployment.processWaitMillisecondsMax)))
     }
 
     func spans() throws -> [JSONObject] {

@@ -109,7 +109,7 @@ struct MemberPageTests {
     }
 
     @Test func `An id or a token that cannot be stored is refused`() {
-        func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.storedBytes != nil }
+        func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.storedEntry != nil }
         #expect(isWritten(.joining("m", token: "aaaaaaaa")))
         #expect(!isWritten(.joining("", token: "aaaaaaaa")))
         #expect(!isWritten(.joining(String(repeating: "m", count: 257), token: "aaaaaaaa")))
@@ -262,7 +262,7 @@ extension MemberEntry<[UInt8]> {
     }
 
     /// The stored bytes of the member; nil if it cannot be stored.
-    fileprivate var storedBytes: [UInt8]? {
+    fileprivate var storedEntry: [UInt8]? {
         var memory = [UInt8](repeating: 0, count: MemberEntryFormat.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
             identifier.withUnsafeBytes { identifier in
@@ -293,7 +293,7 @@ private struct PageBytes {
         func number(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.littleEndian) { Array($0) } }
         bytes =
             [MemberPage.Header.formatVersion, 0, 0, 0] + number(lowerBound) + number(nextLowerBound) + number(0)
-            + entries.flatMap { $0.storedBytes ?? [] }
+            + entries.flatMap { $0.storedEntry ?? [] }
     }
 
     init(raw bytes: [UInt8]) { self.bytes = bytes }

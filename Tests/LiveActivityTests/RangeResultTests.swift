@@ -4,8 +4,8 @@ import Testing
 
 @Suite("Results of a command to an audience")
 struct RangeResultTests {
-    private static func counts(_ counts: [MemberOutcome: UInt32]) -> OutcomeCounts {
-        var members = OutcomeCounts()
+    private static func counts(_ counts: [MemberOutcome: UInt32]) -> MemberOutcomeCounts {
+        var members = MemberOutcomeCounts()
         for (outcome, count) in counts { members[outcome] = count }
         return members
     }
@@ -66,7 +66,7 @@ struct RangeResultTests {
                 RangeResultRecord(
                     command: reference,
                     range: range,
-                    memberCounts: OutcomeCounts(),
+                    memberCounts: MemberOutcomeCounts(),
                     times: ResponseTimes()
                 )
                 .write(to: &writer)

@@ -129,8 +129,8 @@ struct ReferenceTests {
         }
     }
 
-    private static var everyCount: OutcomeCounts {
-        var counts = OutcomeCounts()
+    private static var everyCount: MemberOutcomeCounts {
+        var counts = MemberOutcomeCounts()
         for outcome in MemberOutcome.allCases { counts[outcome] = 1 }
         return counts
     }
@@ -141,7 +141,7 @@ struct ReferenceTests {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let dropped = Record("lineups")
         try withCommandReference(audience: "m1") { reference in
-            func record(_ counts: OutcomeCounts, _ times: ResponseTimes) throws -> [String: Any] {
+            func record(_ counts: MemberOutcomeCounts, _ times: ResponseTimes) throws -> [String: Any] {
                 try writtenObject {
                     RangeResultRecord(command: reference, range: range, memberCounts: counts, times: times)
                         .write(to: &$0)
@@ -151,11 +151,11 @@ struct ReferenceTests {
                 .result,
                 "rangeResult",
                 full: [record(Self.everyCount, Self.everyTime)],
-                least: record(OutcomeCounts(), ResponseTimes())
+                least: record(MemberOutcomeCounts(), ResponseTimes())
             )
             var result = AudienceResultRecord(
                 command: reference,
-                memberCounts: OutcomeCounts(),
+                memberCounts: MemberOutcomeCounts(),
                 times: ResponseTimes(),
                 timestamp: 1_790_000_000,
                 rangeCount: 256

@@ -69,7 +69,7 @@ struct ExpositionTests {
 
     @Test func `The counts of a histogram's buckets are cumulative`() {
         var worker = HealthyWorker()
-        for step in 0..<500 { worker.firstLane.observe(.latencyPartTime, 2, microseconds: Int64(step) * 977) }
+        for step in 0..<500 { worker.firstLane.observe(.latencyByPart, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
             .filter { $0.hasPrefix("causeway_stage_seconds_bucket{stage=\"stream\"") }

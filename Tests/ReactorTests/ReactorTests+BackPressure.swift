@@ -52,7 +52,7 @@ extension ReactorTests {
                 resumeCount += 1
             }
             #expect(resumeCount > 1)
-            #expect(pair.recorder.receivedBytes == content)
+            #expect(pair.recorder.receivedInput == content)
             pair.close()
         }
 

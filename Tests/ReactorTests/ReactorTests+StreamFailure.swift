@@ -195,7 +195,7 @@ extension ReactorTests {
             connection.stream.flush()
             shutdown(connection.descriptor, Int32(SHUT_WR))
             runLoop(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.receivedBytes == Array("last words".utf8))
+            #expect(pair.recorder.receivedInput == Array("last words".utf8))
             #expect(pair.recorder.closeErrors.count == 1)
             #expect(pair.recorder.error?.code == .truncated)
             pair.close()
@@ -227,8 +227,8 @@ extension ReactorTests {
         {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
-            let sentBytes = Array("GOAWAY".utf8)
-            connection.stream.write(sentBytes)
+            let sentOutput = Array("GOAWAY".utf8)
+            connection.stream.write(sentOutput)
             connection.stream.flush()
             connection.stream.close()
             // The peer has closed. The first write causes a reset, and the second write fails. The client has
@@ -241,7 +241,7 @@ extension ReactorTests {
                 #expect(poll(&pollDescriptor, 1, 10_000) == 1)
             }
             runLoop(pair.loop) { pair.recorder.isClosed }
-            #expect(pair.recorder.receivedBytes == sentBytes)
+            #expect(pair.recorder.receivedInput == sentOutput)
             #expect(pair.recorder.closeErrors.count == 1)
             pair.close()
         }

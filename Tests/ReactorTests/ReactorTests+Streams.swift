@@ -12,13 +12,13 @@ extension ReactorTests {
                 recorder.keepsBytes = false
                 recorder.onReceived = { stream, bytes in stream.write(bytes) }
             }
-            var sentBytes = 0
+            var sentOutput = 0
             // Writes pieces of many sizes, up to the high-water mark.
             func fill(_ stream: Stream) {
-                while sentBytes < content.count, stream.pendingOutputBytes < Stream.highWaterBytes {
-                    let piece = content[sentBytes..<min(content.count, sentBytes + 1 + sentBytes % 70_001)]
+                while sentOutput < content.count, stream.pendingOutputBytes < Stream.highWaterBytes {
+                    let piece = content[sentOutput..<min(content.count, sentOutput + 1 + sentOutput % 70_001)]
                     piece.withUnsafeBytes { stream.write($0) }
-                    sentBytes += piece.count
+                    sentOutput += piece.count
                 }
             }
             pair.recorder.onReceived = { stream, _ in fill(stream) }
@@ -28,7 +28,7 @@ extension ReactorTests {
                 fill(pair.client)
                 return pair.recorder.receivedByteCount == content.count
             }
-            #expect(pair.recorder.receivedBytes == content)
+            #expect(pair.recorder.receivedInput == content)
             #expect(pair.client.negotiatedProtocol == (kind.isTLS ? "h2" : nil))
             pair.close()
         }
@@ -46,7 +46,7 @@ extension ReactorTests {
             #expect(pair.client.pendingOutputBytes == 12)
             let connection = try pair.connect()
             runLoop(pair.loop) { connection.recorder.receivedByteCount == 12 }
-            #expect(connection.recorder.receivedBytes == Array("first second".utf8))
+            #expect(connection.recorder.receivedInput == Array("first second".utf8))
             #expect(pair.client.pendingOutputBytes == 0)
             pair.close()
         }
@@ -61,7 +61,7 @@ extension ReactorTests {
             pair.client.shutDownAfterFlush()
             pair.client.write(Array("ignored".utf8))
             runLoop(pair.loop) { connection.recorder.isClosed && pair.recorder.isClosed }
-            #expect(connection.recorder.receivedBytes == content)
+            #expect(connection.recorder.receivedInput == content)
             #expect(connection.recorder.closeErrors == [nil])
             #expect(pair.recorder.closeErrors == [nil])
             pair.close()

@@ -3,7 +3,7 @@ import Reactor
 /// Records a stream's events, and calls the test's closure in each callback.
 final class StreamRecorder: StreamHandler {
     private(set) var connectedCount = 0
-    private(set) var receivedBytes: [UInt8] = []
+    private(set) var receivedInput: [UInt8] = []
     private(set) var receivedByteCount = 0
     private(set) var drainedCount = 0
     private(set) var closeErrors: [StreamError?] = []
@@ -25,7 +25,7 @@ final class StreamRecorder: StreamHandler {
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         receivedByteCount += bytes.count
-        if keepsBytes { receivedBytes.append(contentsOf: bytes) }
+        if keepsBytes { receivedInput.append(contentsOf: bytes) }
         onReceived?(stream, bytes)
     }
 

@@ -94,8 +94,8 @@ struct RandomRecordWriter {
         )
     }
 
-    private mutating func randomMemberCounts() -> OutcomeCounts {
-        var counts = OutcomeCounts()
+    private mutating func randomMemberCounts() -> MemberOutcomeCounts {
+        var counts = MemberOutcomeCounts()
         for outcome in MemberOutcome.allCases where randomBool() {
             counts[outcome] = UInt32(randomNumber(0...1_000_000))
         }

@@ -17,7 +17,7 @@ struct WorkerCore {
     /// Each record has a core of its own, so that it waits for no other record.
     static func refusal(of record: [UInt8], on topic: RecordTopic) -> String? {
         var configuration = DeliveryConfiguration(apps: [appConfiguration], seed: 7)
-        configuration.policies.append(Policy(name: policy))
+        configuration.reloadable.policies.append(Policy(name: policy))
         configuration.recordsMax = 64
         configuration.ledgerWindowOffsetCount = 64
         var delivery = Delivery(configuration: configuration, now: now)
@@ -30,7 +30,7 @@ struct WorkerCore {
         }
         delivery.endBatch(now: now)
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
-            delivery.outgoingRecordTaken(outgoingRecord)
+            delivery.removeNextOutgoingRecord(outgoingRecord)
             let view = delivery.view(outgoingRecord.record)
             if outgoingRecord.kind == .result, "\(view.outcome.name)" == "invalid" {
                 return String(decoding: view.reason, as: UTF8.self)

@@ -19,7 +19,7 @@ package enum FoundationDeviation {
     /// Foundation refuses a number that would be infinite or zero as a `Double`. The worker's decoder has no such
     /// limit.
     package static func hasNumberBeyondDouble(_ text: [UInt8]) -> Bool {
-        text.split { !numberBytes.contains($0) }
+        text.split { !numberCharacters.contains($0) }
             .contains { literal in
                 guard let value = Double(String(decoding: literal, as: UTF8.self)) else { return false }
                 let mantissa = literal.prefix { $0 | 0x20 != UInt8(ascii: "e") }
@@ -27,7 +27,7 @@ package enum FoundationDeviation {
             }
     }
 
-    private static let numberBytes = Set("+-.0123456789eE".utf8)
+    private static let numberCharacters = Set("+-.0123456789eE".utf8)
 
     /// Faults that only the worker's decoder reports. Foundation has none of these limits. If a key is repeated,
     /// Foundation keeps one of its values.
@@ -38,7 +38,7 @@ package enum FoundationDeviation {
     /// Foundation accepts 1.0 and 1e2 as integers, and -0 as an unsigned integer. The worker's decoder refuses them.
     package static func isIntegerInOtherForm(_ text: [UInt8], _ fault: Fault) -> Bool {
         guard fault.code == .wrongType || fault.code == .outOfRange, fault.offset < text.count else { return false }
-        let literal = text[fault.offset...].prefix { numberBytes.contains($0) }
+        let literal = text[fault.offset...].prefix { numberCharacters.contains($0) }
         return literal.contains { ".eE".utf8.contains($0) } || literal.elementsEqual("-0".utf8)
     }
 }

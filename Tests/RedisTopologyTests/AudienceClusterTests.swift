@@ -114,7 +114,7 @@ import Testing
         let caller = try AudienceCaller(configuration)
         let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         let version = Version(timestamp: 1_790_000_000, sequence: 0)
-        var counts = OutcomeCounts()
+        var counts = MemberOutcomeCounts()
         counts[.delivered] = 7
         #expect(caller.runLoop { caller.store.isReady })
         caller.joinMore(2_000)

@@ -79,22 +79,22 @@ struct FrameHeader {
 
     /// - Parameter bytes: at least nine readable bytes.
     init(_ bytes: UnsafeRawPointer) {
-        let firstEightBytes = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
+        let firstWord = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
         let lastByte = bytes.load(fromByteOffset: 8, as: UInt8.self)
-        payloadBytes = Int(truncatingIfNeeded: firstEightBytes >> 40)
-        type = UInt8(truncatingIfNeeded: firstEightBytes >> 32)
-        flags = UInt8(truncatingIfNeeded: firstEightBytes >> 24)
+        payloadBytes = Int(truncatingIfNeeded: firstWord >> 40)
+        type = UInt8(truncatingIfNeeded: firstWord >> 32)
+        flags = UInt8(truncatingIfNeeded: firstWord >> 24)
         // The highest bit of a stream identifier is reserved and must be ignored.
-        stream = Int32(truncatingIfNeeded: (firstEightBytes & 0x7F_FFFF) << 8 | UInt64(lastByte))
+        stream = Int32(truncatingIfNeeded: (firstWord & 0x7F_FFFF) << 8 | UInt64(lastByte))
     }
 
     /// - Parameter bytes: at least nine writable bytes.
     func write(to bytes: UnsafeMutableRawPointer) {
         let identifier = UInt32(bitPattern: stream)
-        let firstEightBytes =
+        let firstWord =
             UInt64(UInt32(truncatingIfNeeded: payloadBytes)) << 40 | UInt64(type) << 32 | UInt64(flags) << 24
             | UInt64(identifier >> 8)
-        bytes.storeBytes(of: firstEightBytes.bigEndian, as: UInt64.self)
+        bytes.storeBytes(of: firstWord.bigEndian, as: UInt64.self)
         bytes.storeBytes(of: UInt8(truncatingIfNeeded: identifier), toByteOffset: 8, as: UInt8.self)
     }
 }

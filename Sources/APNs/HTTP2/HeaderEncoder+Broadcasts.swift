@@ -30,9 +30,9 @@ extension HeaderEncoder {
         Self.append(name: "apns-expiration", to: &block)
         Self.append(text: Array(String(expirationSeconds).utf8), to: &block)
         Self.append(name: "apns-request-id", to: &block)
-        let identifierText = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { room, count in
+        let identifierText = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextByteCount) { room, count in
             if let start = room.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
-            count = Hexadecimal.uuidTextBytes
+            count = Hexadecimal.uuidTextByteCount
         }
         Self.append(text: identifierText, to: &block)
         precondition(block.count <= blockBytesMax)

@@ -169,9 +169,9 @@ struct HeaderEncoder: ~Copyable {
         _ identifier: (UInt64, UInt64),
         to start: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
-        start.storeBytes(of: UInt8(Hexadecimal.uuidTextBytes), as: UInt8.self)
+        start.storeBytes(of: UInt8(Hexadecimal.uuidTextByteCount), as: UInt8.self)
         Hexadecimal.writeUUID(identifier, to: (start + 1).assumingMemoryBound(to: UInt8.self))
-        return start + 1 + Hexadecimal.uuidTextBytes
+        return start + 1 + Hexadecimal.uuidTextByteCount
     }
 
     @inline(__always)
@@ -356,7 +356,7 @@ struct HeaderEncoder: ~Copyable {
             let valueBytes =
                 switch field {
                 case .expiration: Decimal.digitsMax
-                case .identifier: Hexadecimal.uuidTextBytes
+                case .identifier: Hexadecimal.uuidTextByteCount
                 default: fieldValues[field.rawValue].count
                 }
             return sum + field.name.utf8CodeUnitCount + valueBytes + HeaderField.overheadBytes

@@ -149,8 +149,8 @@ struct Activity {
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shownContentState: [UInt8] = []
-    /// The timestamp of the shown content, or of a later end without content, UNIX seconds. The phone ignores updates
-    /// with a lower timestamp.
+    /// The timestamp of the push that brought the shown content, UNIX seconds. An end without content does not change
+    /// the content, but raises this timestamp to its own. The phone ignores updates with a lower timestamp.
     private(set) var shownTimestamp: Int64
     private(set) var shownAtMilliseconds: Int64
     /// When the shown content becomes stale, UNIX seconds; nil: never.
@@ -194,7 +194,7 @@ struct Activity {
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// Raises the timestamp of the shown content to that of an end without content. A lower timestamp has no effect.
+    /// Raises ``shownTimestamp`` to that of an end without content. A lower timestamp has no effect.
     mutating func raiseShownTimestamp(to timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }

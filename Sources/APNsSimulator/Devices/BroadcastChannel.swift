@@ -65,7 +65,7 @@ struct ChannelTable {
 
     /// The maximum number of channels. Deleted channels count too, because tests can still query them.
     static let channelsMax = 1_000_000
-    private static let identifierBytes = 16
+    private static let identifierByteCount = 16
 
     private(set) var channels: [BroadcastChannel] = []
     private var openChannelIndices: [Key: Int] = [:]
@@ -101,7 +101,9 @@ struct ChannelTable {
     ) -> Int? {
         guard channels.count < Self.channelsMax else { return nil }
         var bytes: [UInt8] = []
-        while bytes.count < Self.identifierBytes { withUnsafeBytes(of: random.next()) { bytes.append(contentsOf: $0) } }
+        while bytes.count < Self.identifierByteCount {
+            withUnsafeBytes(of: random.next()) { bytes.append(contentsOf: $0) }
+        }
         let identifier = Base64.text(of: bytes)
         channels.append(
             BroadcastChannel(

@@ -95,17 +95,17 @@ public struct CompactCrowd: Sendable, Equatable {
 
     /// The first eight bytes of every token of the crowd. They show to which crowd a token belongs.
     var key: UInt64 {
-        var digest = CompactDigest()
-        digest.add(app)
-        digest.add(name)
-        return digest.value
+        var hash = CrowdKeyHash()
+        hash.add(app)
+        hash.add(name)
+        return hash.value
     }
 }
 
 /// The token of a compact phone: ten words of eight bytes. The first two contain the crowd's key, the phone's
 /// number and the token's generation. The other eight are derived from these three.
 enum CompactToken {
-    static let wordCount = TokenTable.tokenBytes / 8
+    static let wordCount = TokenTable.tokenByteCount / 8
     private static let multiplier: UInt64 = 0x9E37_79B9_7F4A_7C15
 
     static func words(crowd key: UInt64, number: UInt32, generation: UInt8) -> [UInt64] {
@@ -120,7 +120,7 @@ enum CompactToken {
 
     /// Reads the phone's number and the generation from a token.
     ///
-    /// - Parameter token: `TokenTable.tokenBytes` bytes whose first word is the crowd's key.
+    /// - Parameter token: `TokenTable.tokenByteCount` bytes whose first word is the crowd's key.
     /// - Returns: nil if the token does not belong to the crowd.
     static func numberAndGeneration(
         of token: UnsafeRawBufferPointer,
@@ -155,7 +155,7 @@ enum CompactToken {
 
 /// A hash of a few short texts. It is the same in every process, so that the lab and the simulator compute the same
 /// tokens for a crowd.
-struct CompactDigest {
+struct CrowdKeyHash {
     private(set) var value: UInt64 = 0xCBF2_9CE4_8422_2325
 
     mutating func add(_ text: String) {

@@ -114,7 +114,7 @@ struct CompactPhones {
 
     /// Returns the owner of a token; nil if no crowd has it.
     func find(_ token: UnsafeRawBufferPointer) -> (crowd: Int, number: Int, generation: UInt8)? {
-        guard !crowdKeys.isEmpty, token.count == TokenTable.tokenBytes else { return nil }
+        guard !crowdKeys.isEmpty, token.count == TokenTable.tokenByteCount else { return nil }
         let key = CompactToken.key(of: token)
         guard let crowd = crowdKeys.firstIndex(of: key),
             let owner = CompactToken.numberAndGeneration(of: token, crowd: key),

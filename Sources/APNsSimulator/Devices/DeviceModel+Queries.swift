@@ -98,11 +98,11 @@ extension DeviceModel {
         _ leftTape: inout JSONTape,
         _ rightTape: inout JSONTape
     ) -> Bool {
-        left.withUnsafeBytes { leftBytes in
-            right.withUnsafeBytes { rightBytes in
+        left.withUnsafeBytes { leftText in
+            right.withUnsafeBytes { rightText in
                 do throws(JSONTape.Fault) {
-                    try leftTape.read(leftBytes)
-                    try rightTape.read(rightBytes)
+                    try leftTape.read(leftText)
+                    try rightTape.read(rightText)
                 } catch {
                     return false
                 }

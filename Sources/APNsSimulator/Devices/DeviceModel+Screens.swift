@@ -9,7 +9,7 @@ extension DeviceModel {
     /// The maximum number of phones that a response describes in full.
     public static let focusedPhonesMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
-    static let screenBytes = 6
+    static let screenByteCount = 6
     /// This bit in a phone's state byte (see `screens` of `screensJSON`) says that the last push to the shown activity
     /// had priority 10.
     static let priority10Bit: UInt8 = 0x10

@@ -4,11 +4,11 @@ import Numbers
 /// ``CompactCrowd``.
 ///
 /// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
-/// `allTokenBytes`. Tokens are never removed, because APNs responds with 410 to a retired token and with 400 to an
+/// `tokenStorage`. Tokens are never removed, because APNs responds with 410 to a retired token and with 400 to an
 /// unknown one.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
-    static let tokenBytes = 80
+    static let tokenByteCount = 80
 
     enum Owner: Equatable {
         /// A push-to-start token of a phone for one attributes type.
@@ -40,7 +40,7 @@ struct TokenTable {
     /// The maximum number of tokens in the table (R4). Tokens are never removed. Only tests change the limit.
     var tokensMax = 8_000_000
     private(set) var entries: [Entry] = []
-    private var allTokenBytes: [UInt8] = []
+    private var tokenStorage: [UInt8] = []
     /// Each bucket holds the index of an entry plus one; 0: the bucket is free. At most half of the buckets are used,
     /// so that a search soon finds the token or a free bucket.
     private var buckets: [UInt32] = Array(repeating: 0, count: 1_024)
@@ -59,8 +59,8 @@ struct TokenTable {
         if (entries.count + 1) * 2 > buckets.count { rehash() }
         let index = entries.count
         entries.append(Entry(owner: owner, appIndex: appIndex, state: state))
-        for _ in 0..<Self.tokenBytes / 8 {
-            withUnsafeBytes(of: random.next()) { allTokenBytes.append(contentsOf: $0) }
+        for _ in 0..<Self.tokenByteCount / 8 {
+            withUnsafeBytes(of: random.next()) { tokenStorage.append(contentsOf: $0) }
         }
         insert(index)
         return index
@@ -68,13 +68,13 @@ struct TokenTable {
 
     /// Returns the index of the token with these bytes; nil if the table does not have it.
     func find(_ token: UnsafeRawBufferPointer) -> Int? {
-        guard token.count == Self.tokenBytes else { return nil }
+        guard token.count == Self.tokenByteCount else { return nil }
         var bucket = Int(truncatingIfNeeded: Self.hash(token)) & (buckets.count - 1)
-        return allTokenBytes.withUnsafeBytes { allTokenBytes in
+        return tokenStorage.withUnsafeBytes { tokenStorage in
             while buckets[bucket] != 0 {
                 let index = Int(buckets[bucket]) - 1
-                let start = index * Self.tokenBytes
-                if isEqual(token, UnsafeRawBufferPointer(rebasing: allTokenBytes[start..<start + Self.tokenBytes])) {
+                let start = index * Self.tokenByteCount
+                if isEqual(token, UnsafeRawBufferPointer(rebasing: tokenStorage[start..<start + Self.tokenByteCount])) {
                     return index
                 }
                 bucket = (bucket + 1) & (buckets.count - 1)
@@ -89,13 +89,14 @@ struct TokenTable {
 
     /// Returns a token's lower-case hexadecimal digits, as apps send them.
     func hexadecimal(_ index: Int) -> String {
-        allTokenBytes[index * Self.tokenBytes..<(index + 1) * Self.tokenBytes].withUnsafeBytes { Hexadecimal.text($0) }
+        tokenStorage[index * Self.tokenByteCount..<(index + 1) * Self.tokenByteCount]
+            .withUnsafeBytes { Hexadecimal.text($0) }
     }
 
     private mutating func insert(_ index: Int) {
-        var bucket = allTokenBytes.withUnsafeBytes { allTokenBytes in
-            let start = index * Self.tokenBytes
-            let token = UnsafeRawBufferPointer(rebasing: allTokenBytes[start..<start + Self.tokenBytes])
+        var bucket = tokenStorage.withUnsafeBytes { tokenStorage in
+            let start = index * Self.tokenByteCount
+            let token = UnsafeRawBufferPointer(rebasing: tokenStorage[start..<start + Self.tokenByteCount])
             return Int(truncatingIfNeeded: Self.hash(token)) & (buckets.count - 1)
         }
         while buckets[bucket] != 0 { bucket = (bucket + 1) & (buckets.count - 1) }
@@ -111,7 +112,7 @@ struct TokenTable {
     /// only a few bytes.
     private static func hash(_ token: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0
-        for offset in stride(from: 0, to: tokenBytes, by: 8) {
+        for offset in stride(from: 0, to: tokenByteCount, by: 8) {
             hash = (hash ^ token.loadUnaligned(fromByteOffset: offset, as: UInt64.self)) &* 0x9E37_79B9_7F4A_7C15
             hash ^= hash >> 29
         }

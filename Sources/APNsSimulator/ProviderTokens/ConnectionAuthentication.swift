@@ -22,7 +22,7 @@ struct ConnectionAuthentication: ~Copyable {
     private(set) var phase = Phase.unauthenticated
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let currentToken: UnsafeMutableRawBufferPointer
-    private var currentTokenBytes = 0
+    private var currentTokenByteCount = 0
     /// How often a token was verified, with or without success. The token in use is not verified again.
     /// ``ServiceStatistics/tokenVerificationCount`` is the sum of all connections.
     private(set) var verificationCount = 0
@@ -58,7 +58,10 @@ struct ConnectionAuthentication: ~Copyable {
         if case .expired = phase { return .expiredProviderToken }
         guard let token = Self.bearerToken(authorization) else { return .invalidProviderToken }
         if case .bound(let boundToken, _) = phase,
-            isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(currentToken)[..<currentTokenBytes]))
+            isEqual(
+                token,
+                UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(currentToken)[..<currentTokenByteCount])
+            )
         {
             return expireIfTooOld(boundToken, nowMilliseconds: nowMilliseconds)
         }
@@ -87,7 +90,7 @@ struct ConnectionAuthentication: ~Copyable {
         guard reason == .success else { return reason }
         phase = .bound(verifiedToken, sinceMilliseconds: nowMilliseconds)
         currentToken.copyMemory(from: bytes)
-        currentTokenBytes = bytes.count
+        currentTokenByteCount = bytes.count
         return .success
     }
 

@@ -86,7 +86,7 @@ enum ChannelRequestHandler {
         teamIdentifier: String,
         model: borrowing DeviceModel
     ) -> Int? {
-        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdentifierBytes, of: RequestMemory.bundle)
+        let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleIdentifierByteCount, of: RequestMemory.bundle)
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamIdentifier, to: appIndex)
         else { return nil }
@@ -176,7 +176,7 @@ enum ChannelRequestHandler {
         )
         guard reason == .success else { return reason }
         slot.pointee.successStatus = .created
-        slot.pointee.head.channelBytes = Array(identifier.utf8)
+        slot.pointee.head.channelByteCount = Array(identifier.utf8)
             .withUnsafeBytes { slot.pointee.memory.store($0, in: RequestMemory.channel) }
         return .success
     }
@@ -190,7 +190,7 @@ enum ChannelRequestHandler {
     }
 
     private static func channelIdentifier(_ slot: UnsafeMutablePointer<RequestSlot>) -> String {
-        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelBytes, of: RequestMemory.channel)
+        let bytes = slot.pointee.memory.prefix(slot.pointee.head.channelByteCount, of: RequestMemory.channel)
         return String(decoding: bytes, as: UTF8.self)
     }
 }

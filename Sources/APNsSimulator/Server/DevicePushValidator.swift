@@ -23,7 +23,9 @@ enum DevicePushValidator {
         guard head.isExpirationValid else { return .badExpirationDate }
         guard head.isCollapseIdentifierValid else { return .badCollapseId }
         guard head.seenFields.contains(.topic) else { return .missingTopic }
-        guard isTopic(slot.pointee.memory.prefix(head.topicBytes, of: RequestMemory.topic)) else { return .badTopic }
+        guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topic)) else {
+            return .badTopic
+        }
         guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
         guard slot.pointee.bodyBytesReceived <= bodyBytesMax else { return .payloadTooLarge }
         guard head.path == .device else { return .badDeviceToken }
@@ -41,7 +43,7 @@ enum DevicePushValidator {
         nowMilliseconds: Int64
     ) -> (checkResult: TokenCheckResult, tokenReference: Int) {
         let memory = slot.pointee.memory
-        let topic = memory.prefix(slot.pointee.head.topicBytes, of: RequestMemory.topic)
+        let topic = memory.prefix(slot.pointee.head.topicByteCount, of: RequestMemory.topic)
         let suffixBytes = topicSuffix.utf8CodeUnitCount
         let hasSuffix =
             topic.count > suffixBytes
@@ -50,7 +52,7 @@ enum DevicePushValidator {
         guard let appIndex = model.appIndex(bundle: bundle),
             model.mayPush(team: teamIdentifier, to: appIndex)
         else { return (TokenCheckResult(reason: .topicDisallowed), -1) }
-        let token = memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
+        let token = memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.token)
         return model.checkToken(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
     }
 

@@ -96,18 +96,18 @@ final class PushLog: IterationEndHandler {
             if !outcome.reason.isEmpty { writer.member("reason", outcome.reason) }
             destination?.write(to: &writer)
             if head.path == .broadcast {
-                let bundle = memory.prefix(head.bundleIdentifierBytes, of: RequestMemory.bundle)
-                let channel = memory.prefix(head.channelBytes, of: RequestMemory.channel)
+                let bundle = memory.prefix(head.bundleIdentifierByteCount, of: RequestMemory.bundle)
+                let channel = memory.prefix(head.channelByteCount, of: RequestMemory.channel)
                 writer.member("app", String(decoding: bundle, as: UTF8.self))
                 writer.member("channel", String(decoding: channel, as: UTF8.self))
             } else {
                 writer.member(
                     "token",
-                    LoggedDigest.hexadecimal(memory.prefix(head.tokenBytes, of: RequestMemory.token))
+                    LoggedDigest.hexadecimal(memory.prefix(head.tokenByteCount, of: RequestMemory.token))
                 )
             }
-            if head.identifierBytes > 0 {
-                let identifier = memory.prefix(head.identifierBytes, of: RequestMemory.identifier)
+            if head.identifierByteCount > 0 {
+                let identifier = memory.prefix(head.identifierByteCount, of: RequestMemory.identifier)
                 writer.member("apnsId", String(decoding: identifier, as: UTF8.self))
             }
             writer.member("priority", head.priority)

@@ -57,12 +57,12 @@ struct RequestHead {
     var priority: UInt8 = 10
     /// `apns-expiration`, UNIX seconds; -1 if the header is missing or not a number.
     var expirationSeconds: Int64 = -1
-    var tokenBytes = 0
-    var topicBytes = 0
+    var tokenByteCount = 0
+    var topicByteCount = 0
     /// The length of `apns-id`, or of `apns-request-id` in a request for channels; 0 without a valid one.
-    var identifierBytes = 0
-    var bundleIdentifierBytes = 0
-    var channelBytes = 0
+    var identifierByteCount = 0
+    var bundleIdentifierByteCount = 0
+    var channelByteCount = 0
 
     /// Whether the request sends to a channel or manages channels.
     var concernsChannels: Bool { path == .broadcast || path == .channels || path == .channelList }
@@ -81,12 +81,12 @@ struct RequestHead {
                 setMethod(value)
             } else if isEqual(name, "apns-id"), recordIfFirst(.identifier) {
                 isMessageIdentifierValid = Self.isUUID(value)
-                if isMessageIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
+                if isMessageIdentifierValid { identifierByteCount = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
             // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
             if isEqual(name, "apns-topic"), recordIfFirst(.topic) {
-                topicBytes = memory.store(value, in: RequestMemory.topic)
+                topicByteCount = memory.store(value, in: RequestMemory.topic)
             }
         case 13:
             if isEqual(name, "authorization") { return recordIfFirst(.authorization) }
@@ -149,10 +149,10 @@ struct RequestHead {
     ) {
         if isEqual(name, "apns-channel-id"), recordIfFirst(.channel) {
             isChannelValid = Self.isChannelIdentifier(value)
-            if isChannelValid { channelBytes = memory.store(value, in: RequestMemory.channel) }
+            if isChannelValid { channelByteCount = memory.store(value, in: RequestMemory.channel) }
         } else if isEqual(name, "apns-request-id"), recordIfFirst(.requestIdentifier) {
             isMessageIdentifierValid = Self.isUUID(value)
-            if isMessageIdentifierValid { identifierBytes = memory.store(value, in: RequestMemory.identifier) }
+            if isMessageIdentifierValid { identifierByteCount = memory.store(value, in: RequestMemory.identifier) }
         }
     }
 
@@ -179,7 +179,7 @@ struct RequestHead {
             return true
         }
         guard isHexadecimal else { return }
-        tokenBytes = digits.count / 2
+        tokenByteCount = digits.count / 2
         path = .device
     }
 
@@ -201,7 +201,7 @@ struct RequestHead {
     private mutating func setBundleIdentifier(_ bundle: UnsafeRawBufferPointer, path: Path, memory: RequestMemory) {
         guard !bundle.isEmpty, !bundle.contains(UInt8(ascii: "/")) else { return }
         // A bundle id that is too long for the memory is stored as an empty one, which belongs to no app.
-        bundleIdentifierBytes = memory.store(bundle, in: RequestMemory.bundle)
+        bundleIdentifierByteCount = memory.store(bundle, in: RequestMemory.bundle)
         self.path = path
     }
 

@@ -10,7 +10,7 @@ struct RequestSlot {
     var generation: UInt32 = 0
     /// The connection. It releases its slots before it is freed, so the reference is always valid.
     var connection: Unmanaged<ServerConnection>?
-    var responseBytes = 0
+    var responseByteCount = 0
     var responseBytesSent = 0
     var reason = SimulatedReason.success
     /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted
@@ -68,7 +68,7 @@ struct RequestSlab: ~Copyable {
         slot.pointee.bodyBytesReceived = 0
         slot.pointee.generation &+= 1
         slot.pointee.connection = nil
-        slot.pointee.responseBytes = 0
+        slot.pointee.responseByteCount = 0
         slot.pointee.responseBytesSent = 0
         slot.pointee.undocumentedResponse = nil
         slot.pointee.successStatus = .ok

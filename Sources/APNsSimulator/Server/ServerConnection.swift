@@ -255,7 +255,7 @@ final class ServerConnection {
             slot.pointee.reason,
             slot.pointee.successStatus,
             requestIdentifier: server.identifier(of: slot),
-            channel: slot.pointee.memory.prefix(head.channelBytes, of: RequestMemory.channel)
+            channel: slot.pointee.memory.prefix(head.channelByteCount, of: RequestMemory.channel)
         )
         if slot.pointee.reason != .success { writeResponseBody(slot) }
         if slot.pointee.reason == .success, slot.pointee.managementResponseBody.isEmpty {

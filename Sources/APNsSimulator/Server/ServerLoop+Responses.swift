@@ -4,18 +4,18 @@ extension ServerLoop {
     /// Returns the `apns-id` of a response, or the `apns-request-id` of a response about channels. If the request has
     /// no valid id, makes a new one.
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
-        if slot.pointee.head.identifierBytes == 0 {
+        if slot.pointee.head.identifierByteCount == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
-            slot.pointee.head.identifierBytes = Hexadecimal.uuidTextBytes
+            slot.pointee.head.identifierByteCount = Hexadecimal.uuidTextByteCount
         }
-        return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
+        return slot.pointee.memory.prefix(slot.pointee.head.identifierByteCount, of: RequestMemory.identifier)
     }
 
     /// Returns the `apns-unique-id` of a response. It overwrites the request's topic, which is no longer
     /// needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
-        return slot.pointee.memory.prefix(Hexadecimal.uuidTextBytes, of: RequestMemory.topic)
+        return slot.pointee.memory.prefix(Hexadecimal.uuidTextByteCount, of: RequestMemory.topic)
     }
 
     /// Writes a random UUID, version 4 (RFC 9562 §5.4).
@@ -41,7 +41,7 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         undocumented.body.withUTF8Buffer { bytes in
             for byte in bytes { append(byte) }
         }
-        slot.pointee.responseBytes = count
+        slot.pointee.responseByteCount = count
         return
     }
     let usesChannelSpelling = slot.pointee.head.concernsChannels && slot.pointee.reason == .serviceUnavailable
@@ -52,5 +52,5 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }
     }
     append(UInt8(ascii: "}"))
-    slot.pointee.responseBytes = count
+    slot.pointee.responseByteCount = count
 }

@@ -191,7 +191,7 @@ final class ServerLoop {
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ outcome: PushOutcome) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
-        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
+        let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.token)
         let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: outcome.effect) }
         pushLog.log(slot, outcome, destination: destination, tape: &tape, nowMilliseconds: simulatedMilliseconds)
     }

@@ -160,7 +160,7 @@ func copyResponseBody(
             copyResponse($0, of: slot, to: buffer, length, flags)
         }
     }
-    let response = slot.pointee.memory.prefix(slot.pointee.responseBytes, of: RequestMemory.response)
+    let response = slot.pointee.memory.prefix(slot.pointee.responseByteCount, of: RequestMemory.response)
     return copyResponse(response, of: slot, to: buffer, length, flags)
 }
 

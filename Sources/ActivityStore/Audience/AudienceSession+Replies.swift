@@ -202,8 +202,9 @@ extension AudienceSession {
         if unfinishedPartCount == 0 {
             let bytes = reader.element(2).bytes
             let hasBroadcasts = bytes.count == StoredCounts.byteCount + StoredBroadcastCounts.byteCount
-            let countBytes = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.byteCount]) : bytes
-            guard let (totals, times) = StoredCounts.read(countBytes) else { return nil }
+            let storedCounts =
+                hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.byteCount]) : bytes
+            guard let (totals, times) = StoredCounts.read(storedCounts) else { return nil }
             audienceReply.totals = totals
             audienceReply.responseTimes = times
             if hasBroadcasts {

@@ -11,7 +11,7 @@ struct CheckpointBatch: ~Copyable {
     private static let argumentBytesMax = 16_384
     /// The bytes of one checkpoint in the command, except its text: the range (4), the claim (8), and what RESP adds to
     /// each of the three arguments.
-    private static let bytesBesideText = 4 + 8 + 3 * RedisCommandWriter.argumentOverheadBytes
+    private static let byteCountBesideText = 4 + 8 + 3 * RedisCommandWriter.argumentOverheadBytes
 
     private let callsMax: Int
     private(set) var count = 0
@@ -33,7 +33,7 @@ struct CheckpointBatch: ~Copyable {
     /// the caller must write the batch first.
     func hasRoom(for text: UnsafeRawBufferPointer, of audienceKey: UnsafeRawBufferPointer) -> Bool {
         count == 0
-            || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.argumentBytesMax
+            || count < callsMax && argumentByteCount + Self.byteCountBesideText + text.count <= Self.argumentBytesMax
                 && UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]).elementsEqual(audienceKey)
     }
 

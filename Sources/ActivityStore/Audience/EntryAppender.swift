@@ -72,7 +72,7 @@ final class EntryAppender: RedisHandler {
         switch outcome {
         case .refused:
             appendTable[appendIndex].phase = .readingDirectory
-            failAppend(appendIndex, unlessIssued: issueDirectoryRead(appendIndex))
+            failAppend(appendIndex, ifNotIssued: issueDirectoryRead(appendIndex))
         case .added:
             reportAppended(appendIndex)
         case .addedNeedsArranging:
@@ -115,10 +115,10 @@ final class EntryAppender: RedisHandler {
         if entryAppend.phase == .readingDirectory && isSamePageOrNone {
             appendTable[appendIndex].phase = .arranging
             appendTable[appendIndex].bounds = bounds
-            failAppend(appendIndex, unlessIssued: issuePageArrangement(appendIndex))
+            failAppend(appendIndex, ifNotIssued: issuePageArrangement(appendIndex))
         } else {
             counters.repeatedAppendCount &+= 1
-            failAppend(appendIndex, unlessIssued: issueAppend(appendIndex))
+            failAppend(appendIndex, ifNotIssued: issueAppend(appendIndex))
         }
     }
 
@@ -129,9 +129,9 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
-    /// Fails the whole call if the connection did not take its next step, because there is no queue in which the step
-    /// could wait. The caller makes the call again from the first step.
-    private func failAppend(_ appendIndex: UInt16, unlessIssued outcome: IssueOutcome) {
+    /// Fails the whole append if the connection did not take the append's next step: there is no queue in which the
+    /// step could wait. The core then makes the append again from the first step.
+    private func failAppend(_ appendIndex: UInt16, ifNotIssued outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))
         }

@@ -48,7 +48,7 @@ extension RedisCommandWriter {
                 $0.writeNumber(UInt64(broadcast.rangeCount), byteCount: 2)
             }
             writeArgument(number: UInt64(StoredBroadcastCounts.index(of: broadcast.environment)), byteCount: 2)
-            var counts = OutcomeCounts()
+            var counts = MemberOutcomeCounts()
             counts[outcome] = 1
             writeArgument(byteCount: StoredCounts.byteCount) { $0.writeCounts(counts, times) }
             writeArgument(number: Int(broadcast.broadcastCount))
@@ -107,7 +107,7 @@ extension RedisCommandWriter {
         writeBytes(StoredVersion.byteCount) { StoredVersion.write(version, to: $0) }
     }
 
-    private mutating func writeCounts(_ counts: OutcomeCounts, _ times: ResponseTimes) {
+    private mutating func writeCounts(_ counts: MemberOutcomeCounts, _ times: ResponseTimes) {
         for outcome in MemberOutcome.allCases {
             writeNumber(UInt64(counts[outcome]), byteCount: StoredCounts.countByteCount)
         }
@@ -159,8 +159,8 @@ enum StoredBroadcastCounts {
     /// Each outcome has one byte, which is enough, because a version has at most two broadcasts.
     static let byteCount = MemberOutcome.allCases.count
 
-    static func readCounts(_ bytes: UnsafeRawBufferPointer) -> OutcomeCounts {
-        var counts = OutcomeCounts()
+    static func readCounts(_ bytes: UnsafeRawBufferPointer) -> MemberOutcomeCounts {
+        var counts = MemberOutcomeCounts()
         for (outcome, count) in zip(MemberOutcome.allCases, bytes) { counts[outcome] = UInt32(count) }
         return counts
     }
@@ -181,9 +181,9 @@ enum StoredCounts {
     }
 
     /// Reads counts and times; nil if the length is wrong.
-    static func read(_ bytes: UnsafeRawBufferPointer) -> (OutcomeCounts, ResponseTimes)? {
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberOutcomeCounts, ResponseTimes)? {
         guard bytes.count == byteCount else { return nil }
-        var counts = OutcomeCounts()
+        var counts = MemberOutcomeCounts()
         var offset = 0
         for outcome in MemberOutcome.allCases {
             counts[outcome] = UInt32(truncatingIfNeeded: LittleEndian.read(bytes[offset..<(offset + countByteCount)]))

@@ -100,8 +100,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
         if countAndFlags >= StoredActivity.acceptedAlertFlag {
             unread = unread.renamed("alert")
-            let timestamp = try unread.readBinarySeconds()
-            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try unread.readNumber(byteCount: 8))
+            acceptedAlertVersion = try unread.readVersion()
         }
         if countAndFlags & StoredActivity.audiencesFlag != 0 { try readAudiences(&unread) }
         try readOptionalParts(&unread, flags)
@@ -116,13 +115,12 @@ public struct ActivityInspection: Sendable, Equatable {
         if digest > 0 { shownDigest = digest }
         let phaseByte = try unread.readByte()
         let sentAtMilliseconds = try unread.readBinaryMilliseconds()
-        let timestamp = try unread.readBinarySeconds()
-        let version = Version(timestamp: timestamp, sequence: try unread.readNumber(byteCount: 8))
+        let version = try unread.readVersion()
         budgetFullAtMilliseconds = try unread.readBinaryMilliseconds()
         let isOwnTimestamp = phaseByte & StoredActivity.PhaseBit.ownTimestampBit != 0
         var assignedTimestamp = try unread.readPart(unread.name, count: StoredActivity.secondsBytes)
         if isOwnTimestamp {
-            lastAssignedTimestamp = timestamp
+            lastAssignedTimestamp = version.timestamp
         } else {
             lastAssignedTimestamp = try assignedTimestamp.readBinarySeconds()
         }
@@ -150,11 +148,10 @@ public struct ActivityInspection: Sendable, Equatable {
         }
         if flags & StoredActivity.Flag.startBit != 0 {
             unread = unread.renamed("start")
-            let timestamp = try unread.readBinarySeconds()
-            let version = Version(timestamp: timestamp, sequence: try unread.readNumber(byteCount: 8))
+            let version = try unread.readVersion()
             // A start without a claim is settled: Redis removes the claim when APNs accepts the start.
             let isClaimed = flags & StoredActivity.Flag.claimBit != 0
-            let letter = isClaimed ? try unread.readPart("start", count: 14).unreadBytes.first : nil
+            let letter = isClaimed ? try unread.readPart("start", count: 14).remainder.first : nil
             start = Start(
                 version: version,
                 isSettled: letter == nil || letter == UInt8(ascii: "s"),
@@ -177,11 +174,11 @@ public struct ActivityInspection: Sendable, Equatable {
         if hasAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
             heldCommand = HeldCommand(
                 version: try part.readDecimalVersion(),
-                command: part.unreadBytes,
+                command: part.remainder,
                 hasAlert: hasAlert
             )
-            if part.unreadBytes.isEmpty { throw part.error }
-        } else if !part.unreadBytes.isEmpty {
+            if part.remainder.isEmpty { throw part.error }
+        } else if !part.remainder.isEmpty {
             throw part.error
         }
     }

@@ -29,7 +29,7 @@ public struct AudienceInspection: Sendable, Equatable {
         /// The indexes of the finished ranges.
         public internal(set) var finishedRanges: Set<Int> = []
         /// The sum over the finished ranges.
-        public internal(set) var counts = OutcomeCounts()
+        public internal(set) var counts = MemberOutcomeCounts()
         public internal(set) var times = ResponseTimes()
 
         /// Whether all ranges and all broadcasts are finished.
@@ -69,11 +69,11 @@ public struct AudienceInspection: Sendable, Equatable {
             valuesByField[Array(letter.utf8)].map { InspectedField(name: String(letter), bytes: $0[...]) }
         }
         if var field = inspectedField("n") {
-            let version = try field.readBinaryVersion()
+            let version = try field.readVersion()
             newestVersion = NewestVersion(version: version, isSettled: try field.readByte() == UInt8(ascii: "s"))
         }
         if var field = inspectedField("a") { admittedVersion = try AdmittedVersion(&field) }
-        if var field = inspectedField("s"), !field.isEmpty { newestStart = try field.readBinaryVersion() }
+        if var field = inspectedField("s"), !field.isEmpty { newestStart = try field.readVersion() }
         if var field = inspectedField("f") {
             budgetFullAtMilliseconds = try field.readBinaryMilliseconds()
             frequentBudgetFullAtMilliseconds = try field.readBinaryMilliseconds()
@@ -120,7 +120,7 @@ public struct AudienceInspection: Sendable, Equatable {
 
 extension AudienceInspection.Channel {
     fileprivate init(_ field: InspectedField, _ environment: APNsEnvironment) throws(InspectionError) {
-        let bytes = field.unreadBytes
+        let bytes = field.remainder
         guard let channel = bytes.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
             throw field.error
         }
@@ -133,7 +133,7 @@ extension AudienceInspection.Channel {
 
 extension AudienceInspection.AdmittedVersion {
     fileprivate init(_ field: inout InspectedField) throws(InspectionError) {
-        version = try field.readBinaryVersion()
+        version = try field.readVersion()
         digest = try field.readNumber(byteCount: 8)
         let flags = try field.readByte()
         (isEnd, isStart) = (flags & AudienceAdmissionBits.isEndBit != 0, flags & AudienceAdmissionBits.isStartBit != 0)
@@ -154,8 +154,8 @@ extension AudienceInspection.Fanout {
     ///   - field: the field `l`, from which this version's bytes are read.
     ///   - valuesByField: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ field: inout InspectedField, _ valuesByField: [[UInt8]: [UInt8]]) throws(InspectionError) {
-        let versionName = Array(field.unreadBytes.prefix(StoredVersion.byteCount + 2))
-        version = try field.readBinaryVersion()
+        let versionName = Array(field.remainder.prefix(StoredVersion.byteCount + 2))
+        version = try field.readVersion()
         rangeCount = Int(try field.readNumber(byteCount: 2))
         admittedAtMilliseconds = try field.readBinaryMilliseconds()
         isFinished = try field.readByte() & StoredFanout.isFinishedBit != 0
@@ -174,12 +174,5 @@ extension AudienceInspection.Fanout {
             counts.add(rangeCounts)
             times.merge(rangeTimes)
         }
-    }
-}
-
-extension InspectedField {
-    fileprivate mutating func readBinaryVersion() throws(InspectionError) -> Version {
-        let timestamp = try readBinarySeconds()
-        return Version(timestamp: timestamp, sequence: try readNumber(byteCount: 8))
     }
 }

@@ -36,13 +36,13 @@ public struct DeviceInspection: Sendable, Equatable {
 
     private static func readHeldStarts(_ field: InspectedField) throws(InspectionError) -> [HeldStart] {
         var (field, starts) = (field, [HeldStart]())
-        while !field.unreadBytes.isEmpty {
+        while !field.remainder.isEmpty {
             guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
             let activityByteCount = Int(try field.readNumber(byteCount: 2))
             let commandByteCount = Int(try field.readNumber(byteCount: 4))
             let version = try field.readDecimalVersion()
-            let activity = try field.readPart(field.name, count: activityByteCount).unreadBytes
-            let command = try field.readPart(field.name, count: commandByteCount).unreadBytes
+            let activity = try field.readPart(field.name, count: activityByteCount).remainder
+            let command = try field.readPart(field.name, count: commandByteCount).remainder
             starts.append(HeldStart(activity: activity, version: version, command: command))
         }
         return starts

@@ -13,15 +13,15 @@ public struct InspectedAudienceKeys: Sendable {
     }
 
     /// The key of the hash that Redis keeps for the audience.
-    public var hashKey: [UInt8] { hashTag(segment: nil) }
+    public var audienceKey: [UInt8] { keyBeginning(segment: nil) }
 
     public func directoryKey(segment: UInt8) -> [UInt8] {
-        hashTag(segment: segment) + [AudienceStoreKey.directoryLetter]
+        keyBeginning(segment: segment) + [AudienceStoreKey.directoryLetter]
     }
 
     public func pageKey(segment: UInt8, lowerBound: UInt32) -> [UInt8] {
         let suffix = AudienceStoreKey.pageSuffix(lowerBound)
-        return hashTag(segment: segment) + suffix.indices.map { suffix[$0] }
+        return keyBeginning(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
     /// Returns the lower bounds of a segment's pages: the lowest position that a member of each page can have.
@@ -34,7 +34,8 @@ public struct InspectedAudienceKeys: Sendable {
         return bounds
     }
 
-    private func hashTag(segment: UInt8?) -> [UInt8] {
+    /// Returns the whole key of the audience's hash, or what all keys of a segment begin with.
+    private func keyBeginning(segment: UInt8?) -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let byteCount = buffer.withUnsafeMutableBytes { buffer in
             bundleIdentifier.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: buffer) }

@@ -23,7 +23,7 @@ public struct InspectedToken: Sendable, Equatable {
 
     /// Reads an activity's token; nil if there is none. `form` is the number of the token's ``TokenForm``, or 0.
     init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
-        let stored = part.unreadBytes
+        let stored = part.remainder
         if form == 0 && stored.isEmpty { return nil }
         var buffer = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
         let decodedToken = buffer.withUnsafeMutableBytes { buffer in
@@ -81,8 +81,8 @@ struct InspectedHash {
     {
         guard var timeAndToken = field("t\(suffix)") else { return (nil, nil) }
         let registeredAtMilliseconds = try timeAndToken.readDecimalMilliseconds()
-        let stored = timeAndToken.unreadBytes + (fields["u\(suffix)"] ?? [])
-        if timeAndToken.unreadBytes.isEmpty { return (registeredAtMilliseconds, nil) }
+        let stored = timeAndToken.remainder + (fields["u\(suffix)"] ?? [])
+        if timeAndToken.remainder.isEmpty { return (registeredAtMilliseconds, nil) }
         var buffer = [UInt8](repeating: 0, count: StoredDeviceToken.bytesMax * 2)
         let decodedToken = buffer.withUnsafeMutableBytes { buffer in
             stored.withUnsafeBytes { stored in buffer.baseAddress.flatMap { StoredDeviceToken.decode(stored, to: $0) } }
@@ -112,7 +112,8 @@ struct InspectedField {
     }
 
     var isEmpty: Bool { bytes.isEmpty }
-    var unreadBytes: [UInt8] { Array(bytes) }
+    /// The bytes that are still unread.
+    var remainder: [UInt8] { Array(bytes) }
     var error: InspectionError { InspectionError(field: name) }
 
     /// Returns the unread bytes under another name. Errors then report this name.
@@ -158,6 +159,12 @@ struct InspectedField {
 
     mutating func readDecimalMilliseconds() throws(InspectionError) -> Int64 {
         Int64(clamping: try readDecimal(digits: StoredTime.digitCount))
+    }
+
+    /// Reads a version of ``StoredVersion/byteCount`` bytes. ``readDecimalVersion()`` reads a version in digits.
+    mutating func readVersion() throws(InspectionError) -> Version {
+        let timestamp = try readBinarySeconds()
+        return Version(timestamp: timestamp, sequence: try readNumber(byteCount: 8))
     }
 
     mutating func readDecimalVersion() throws(InspectionError) -> Version {

@@ -53,7 +53,7 @@ public struct ActivityPace: Hashable, Sendable {
     /// once, even if its 429 is reported several times.
     ///
     /// - Returns: false if this 429 was recorded before, and nothing changes.
-    mutating func recordThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
+    mutating func noteThrottle(_ pace: Policy.Pace, sentAtMilliseconds: Int64, at nowMilliseconds: Int64) -> Bool {
         if let throttledAtMilliseconds,
             sentAtMilliseconds <= throttledAtMilliseconds && nowMilliseconds >= throttledAtMilliseconds
         {

@@ -147,7 +147,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         switch operation {
         case .throttle(_, let policyPace):
             let isRecorded =
-                pace?.recordThrottle(policyPace, sentAtMilliseconds: lastSendAtMilliseconds, at: nowMilliseconds)
+                pace?.noteThrottle(policyPace, sentAtMilliseconds: lastSendAtMilliseconds, at: nowMilliseconds)
                 ?? false
             return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):

@@ -27,10 +27,10 @@ package struct AudienceState: Sendable {
         var broadcastCount: UInt8 = 0
         var admittedAtMilliseconds: Int64
         var finishedBroadcasts: [APNsEnvironment: (MemberOutcome, ResponseTimes)] = [:]
-        var broadcastCounts = OutcomeCounts()
+        var broadcastCounts = MemberOutcomeCounts()
         /// The counts and times of the finished ranges, by index; empty once the totals are known.
-        var finishedRanges: [UInt16: (OutcomeCounts, ResponseTimes)] = [:]
-        var totals: (OutcomeCounts, ResponseTimes)?
+        var finishedRanges: [UInt16: (MemberOutcomeCounts, ResponseTimes)] = [:]
+        var totals: (MemberOutcomeCounts, ResponseTimes)?
     }
 
     private struct RangeState: Sendable {
@@ -299,7 +299,7 @@ package struct AudienceState: Sendable {
     private mutating func finishRange(
         _ range: SegmentRange,
         _ version: Version,
-        _ counts: OutcomeCounts,
+        _ counts: MemberOutcomeCounts,
         _ times: ResponseTimes,
         nowMilliseconds: Int64
     ) -> AudienceReply<[UInt8]> {
@@ -361,7 +361,7 @@ package struct AudienceState: Sendable {
 
 extension AudienceState.Fanout {
     mutating func computeTotals() {
-        var counts = OutcomeCounts()
+        var counts = MemberOutcomeCounts()
         var times = ResponseTimes()
         for (rangeCounts, rangeTimes) in finishedRanges.values {
             counts.add(rangeCounts)

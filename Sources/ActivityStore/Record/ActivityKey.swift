@@ -40,11 +40,11 @@ public enum ActivityKey {
         case uppercaseUUIDSign where identifier.count == PackedUUID.byteCount: letterCase = .uppercase
         default: return identifier
         }
-        return [UInt8](unsafeUninitializedCapacity: PackedUUID.textBytes) { text, count in
+        return [UInt8](unsafeUninitializedCapacity: PackedUUID.textByteCount) { text, count in
             // Only an empty buffer may have no address, and `text` is not empty.
             guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
             identifier.withUnsafeBytes { PackedUUID.unpack($0, letterCase, to: base) }
-            count = PackedUUID.textBytes
+            count = PackedUUID.textByteCount
         }
     }
 }

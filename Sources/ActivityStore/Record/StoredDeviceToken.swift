@@ -51,21 +51,21 @@ enum StoredDeviceToken {
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
 
-    /// Reads a token whose form is stored apart from its bytes, as in an activity's value. Nil if `tokenBytes` is empty
-    /// or longer than a token.
+    /// Reads a token whose form is stored apart from its bytes, as in an activity's value. Nil if `token` is empty or
+    /// too long.
     static func decode(
         _ form: TokenForm,
-        _ tokenBytes: UnsafeRawBufferPointer,
+        _ token: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
     ) -> (count: Int, environment: APNsEnvironment)? {
-        guard tokenBytes.count > 0, tokenBytes.count < bytesMax else { return nil }
+        guard token.count > 0, token.count < bytesMax else { return nil }
         switch form {
         case .unpackedProduction, .unpackedSandbox:
-            UnsafeMutableRawBufferPointer(start: destination, count: tokenBytes.count).copyMemory(from: tokenBytes)
-            return (tokenBytes.count, form == .unpackedProduction ? .production : .sandbox)
+            UnsafeMutableRawBufferPointer(start: destination, count: token.count).copyMemory(from: token)
+            return (token.count, form == .unpackedProduction ? .production : .sandbox)
         case .packedProduction, .packedSandbox:
-            let digits = UnsafeMutableRawBufferPointer(start: destination, count: tokenBytes.count * 2)
-            return (Hexadecimal.write(tokenBytes, to: digits), form == .packedProduction ? .production : .sandbox)
+            let digits = UnsafeMutableRawBufferPointer(start: destination, count: token.count * 2)
+            return (Hexadecimal.write(token, to: digits), form == .packedProduction ? .production : .sandbox)
         }
     }
 

@@ -38,7 +38,7 @@ if isBatch then
             and @ALLOWS_FREQUENT@ or 0)
           or nil
         local namedAudiences =
-          bits % @NAMES_AUDIENCES_MODULUS@ >= @NAMES_AUDIENCES@
+          bits % @MENTIONS_AUDIENCES_MODULUS@ >= @MENTIONS_AUDIENCES@
           and (count > 0 and sub(calls, audiencesPosition + 2, callEnd) or '') or nil
         reply = performOnActivity('register', key, value,
           read('<I6', calls, timePosition), -- registrationTime

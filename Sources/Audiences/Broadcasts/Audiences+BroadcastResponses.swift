@@ -56,9 +56,9 @@ extension Audiences {
         slot.pointee.reason.free()
         slot.pointee.reason = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: result.reason.prefix(64)))
         if slot.pointee.times.firstResponseAtMilliseconds < 0 {
-            slot.pointee.times.firstResponseAtMilliseconds = result.responseAtMilliseconds
+            slot.pointee.times.firstResponseAtMilliseconds = result.responseAtWallMilliseconds
         }
-        slot.pointee.times.lastResponseAtMilliseconds = result.responseAtMilliseconds
+        slot.pointee.times.lastResponseAtMilliseconds = result.responseAtWallMilliseconds
     }
 
     private mutating func randomBroadcastRetryPauseMilliseconds(of broadcast: BroadcastIndex, _ result: PushResult)

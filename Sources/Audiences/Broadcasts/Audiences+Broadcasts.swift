@@ -31,7 +31,7 @@ extension Audiences {
                 .insert(
                     record.offset,
                     of: incoming.appIndex,
-                    admittedAtWallMilliseconds: incoming.instruction.admittedAtMilliseconds
+                    admittedAtWallMilliseconds: incoming.instruction.admittedAtWallMilliseconds
                 )
         }
         partition.pointee.passedOverRecords.remove(record.offset)
@@ -98,10 +98,10 @@ extension Audiences {
         let slot = channels[channel]
         let record = broadcasts[broadcast].record
         var timestamp = record.instruction.grant.timestamp
-        let (version, admittedAtMilliseconds) = (record.version, record.instruction.admittedAtMilliseconds)
+        let (version, admittedAtWallMilliseconds) = (record.version, record.instruction.admittedAtWallMilliseconds)
         if timestamp <= slot.newestTimestamp {
             let isNewer =
-                version > slot.newestVersion && admittedAtMilliseconds > slot.newestAdmittedAtWallMilliseconds
+                version > slot.newestVersion && admittedAtWallMilliseconds > slot.newestAdmittedAtWallMilliseconds
             guard isNewer else {
                 let isOfNewestCommand = timestamp == slot.newestTimestamp && version <= slot.newestVersion
                 guard isOfNewestCommand else { return finishBroadcast(broadcast, .superseded, now: now) }
@@ -118,7 +118,7 @@ extension Audiences {
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
-        channels[channel].newestAdmittedAtWallMilliseconds = admittedAtMilliseconds
+        channels[channel].newestAdmittedAtWallMilliseconds = admittedAtWallMilliseconds
         channels[channel].newestTimestamp = timestamp
         if apnsChannel.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
@@ -135,7 +135,7 @@ extension Audiences {
     private mutating func setTimestamp(_ timestamp: Int64, forBroadcast broadcast: BroadcastIndex) {
         broadcasts[broadcast].record.instruction.grant.timestamp = timestamp
         let record = broadcasts[broadcast].record
-        Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.bodyLayout)
+        Body.setTimestamp(timestamp, in: record.body.mutableBuffer, record.bodyLayout)
     }
 
     /// Supersedes the older broadcast. The newer broadcast carries the older one's alert if three conditions hold: it

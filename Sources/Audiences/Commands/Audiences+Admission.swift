@@ -69,7 +69,7 @@ extension Audiences {
     private mutating func composeJoinerBody(of command: CommandIndex) {
         guard commands[command].storedJoinerBody.isNone else { return }
         let (quietBody, layout) = Self.bodyWithoutAlert(commands[command].body.bytes, commands[command].bodyLayout)
-        commands[command].storedJoinerBody = JoinerBody.storedBytes(quietBody.bytes, layout)
+        commands[command].storedJoinerBody = JoinerBody.storedBody(quietBody.bytes, layout)
         quietBody.free()
     }
 

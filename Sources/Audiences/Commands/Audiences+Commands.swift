@@ -38,7 +38,7 @@ extension Audiences {
                 partition: incoming.partition,
                 offset: incoming.offset,
                 recordTimestampMilliseconds: incoming.recordTimestampMilliseconds,
-                receivedAtWallMilliseconds: incoming.receivedAtMilliseconds
+                receivedAtWallMilliseconds: incoming.receivedAtWallMilliseconds
             )
         )
         enqueue(command)
@@ -117,13 +117,13 @@ extension Audiences {
         _ layout: Body.Layout
     ) -> (HeapBytes, Body.Layout) {
         let newBody = HeapBytes(count: Body.byteCount(body, layout, carryingAlertBytes: alert.count))
-        return (newBody, Body.write(body, layout, carrying: alert, into: newBody.mutableBytes))
+        return (newBody, Body.write(body, layout, carrying: alert, into: newBody.mutableBuffer))
     }
 
     static func bodyWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> (HeapBytes, Body.Layout) {
         guard !layout.alert.isAbsent else { return (HeapBytes(copying: body), layout) }
         let quietBody = HeapBytes(count: Body.byteCountWithoutAlert(body, layout))
-        return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBytes))
+        return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBuffer))
     }
 
     /// Makes the current command wait again, because the store replied `wait`. The command becomes the first of the
@@ -231,7 +231,7 @@ extension Audiences {
                 record: slot.record,
                 handoverResult: result,
                 reason: reason,
-                admittedAtMilliseconds: slot.admittedAtWallMilliseconds
+                admittedAtWallMilliseconds: slot.admittedAtWallMilliseconds
             )
         )
         slot.freeBytes()

@@ -82,7 +82,8 @@ struct CommandSlot: BitwiseCopyable {
     var recordTimestampMilliseconds: Int64
     /// When the worker received the record, UNIX milliseconds.
     var receivedAtWallMilliseconds: Int64
-    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied.
+    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied. Set also if
+    /// the store did not admit the command, because the result then reports when the store decided.
     @CompactOptional var admittedAtWallMilliseconds: Int64?
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.

@@ -8,13 +8,13 @@ public struct AudienceResultContent: Sendable, BitwiseCopyable {
     /// The timestamp of the command's record, and when APNs last responded to one of its pushes. UNIX milliseconds; -1
     /// if there is none.
     public var recordTimestampMilliseconds: Int64
-    public var lastResponseAtMilliseconds: Int64
+    public var lastResponseAtWallMilliseconds: Int64
     /// The partition and offset of the result's fan-out record. For a result over all ranges and broadcasts: of the
     /// fan-out record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.
-    public var receivedAtMilliseconds: Int64
+    public var receivedAtWallMilliseconds: Int64
     public var event: Event
     public var priority: UInt8
     /// The number of members in the counts, over all outcomes.
@@ -61,18 +61,18 @@ extension Audiences {
 
     private func resultContent(
         _ record: FanoutRecord,
-        _ members: OutcomeCounts,
+        _ members: MemberOutcomeCounts,
         _ times: ResponseTimes,
         isSuperseded: Bool
     ) -> AudienceResultContent {
         AudienceResultContent(
             outcome: isSuperseded ? .superseded : members.outcome,
             recordTimestampMilliseconds: record.instruction.recordTimestampMilliseconds,
-            lastResponseAtMilliseconds: times.lastResponseAtMilliseconds,
+            lastResponseAtWallMilliseconds: times.lastResponseAtMilliseconds,
             partition: partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch)?.pointee.number
                 ?? -1,
             offset: record.offset,
-            receivedAtMilliseconds: record.receivedAtWallMilliseconds,
+            receivedAtWallMilliseconds: record.receivedAtWallMilliseconds,
             event: record.event,
             priority: record.instruction.grant.priority,
             memberCount: UInt32(clamping: members.total)

@@ -1,11 +1,13 @@
 public import Delivery
-public import LiveActivity
+import LiveActivity
 
 /// The limits, policies and apps of one lane's core for audiences.
 public struct AudiencesConfiguration: Sendable {
     public var apps: [DeliveryConfiguration.App]
-    /// The same as the lane's ``DeliveryConfiguration/policies``: commands name policies by their index.
-    public var policies: [Policy]
+    /// The settings that ``Audiences/apply(_:)`` replaces while the lane runs. The same as those of the lane's
+    /// ``DeliveryConfiguration``, because commands name policies by their index. Only the contracts may differ after a
+    /// reload; this core does not use them.
+    public var reloadable: ReloadableSettings
     /// The topic that commands are read from. Results name it.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     /// For each app, by its index: which audiences get a channel. In an app without a rule, no command causes the
@@ -41,10 +43,10 @@ public struct AudiencesConfiguration: Sendable {
     /// failure for a member or a broadcast are 400, 800 and 1,600 ms, and so on up to `retryMillisecondsMax`. A random
     /// part of up to a half is removed from each pause. If APNs never processed the push, the first retries may have no
     /// pause.
-    public var retryBaseMilliseconds = Self.retryBaseMillisecondsDefault
-    public var retryMillisecondsMax = Self.retryMillisecondsMaxDefault
-    private static let retryBaseMillisecondsDefault: Int64 = 200
-    private static let retryMillisecondsMaxDefault: Int64 = 60_000
+    var retryBaseMilliseconds: Int64 { min(200, retryMillisecondsMax) }
+    /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
+    /// if that is shorter.
+    var retryMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
     /// The pause of a push whose retry the pool's retry budget does not permit, or whose token APNs has limited (429).
     /// A random part of up to a half is removed. If the usual pause after a failed attempt is longer, it applies
     /// instead.
@@ -69,38 +71,21 @@ public struct AudiencesConfiguration: Sendable {
     /// owners of a range could have the same claim, and both would record checkpoints (R29).
     public var seed: UInt64
 
-    public init(apps: [DeliveryConfiguration.App], policies: [Policy], seed: UInt64) {
+    public init(apps: [DeliveryConfiguration.App], reloadable: ReloadableSettings, seed: UInt64) {
         self.apps = apps
-        self.policies = policies
+        self.reloadable = reloadable
         self.seed = seed
-    }
-
-    /// Limits ``retryMillisecondsMax`` and ``retryBaseMilliseconds`` to the longest pause of single commands
-    /// (`worker.retryMillisecondsMax`).
-    public mutating func limitRetryPauses(to milliseconds: Int64) {
-        retryMillisecondsMax = min(Self.retryMillisecondsMaxDefault, milliseconds)
-        retryBaseMilliseconds = min(Self.retryBaseMillisecondsDefault, retryMillisecondsMax)
-    }
-
-    /// Takes the settings that concern commands to audiences. Policies keep their positions, because commands and
-    /// records in memory name a policy by its position.
-    mutating func apply(_ settings: ReloadableSettings) {
-        policies = settings.policies
-        for appIndex in apps.indices { apps[appIndex].defaultPolicyIndex = settings.appPolicyIndices[appIndex] }
-        limitRetryPauses(to: settings.retryMillisecondsMax)
-        validate()
     }
 
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
-        precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
+        reloadable.validate(appCount: apps.count)
         precondition(
             commandsMax > 0 && fanoutRecordsMax > 0 && fanoutRecordBytesMax > 0 && parkedMembersMax >= 64
                 && refusedMembersMax > 0
         )
         precondition(membershipChangesMax > 0 && unacknowledgedStartsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
-        precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(
             longRetryPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
                 && newerVersionWaitMillisecondsMax > 0

@@ -36,7 +36,7 @@ public struct IncomingCommand {
     /// The record's timestamp (-1 if it has none), and when the worker received the record. UNIX
     /// milliseconds.
     public var recordTimestampMilliseconds: Int64
-    public var receivedAtMilliseconds: Int64
+    public var receivedAtWallMilliseconds: Int64
     /// The trace, kept for the fan-out records; empty for none.
     public var trace: UnsafeRawBufferPointer
     /// The names of the fields that were dropped because the body was too large, kept for the fan-out
@@ -63,7 +63,7 @@ public struct IncomingCommand {
         partition: Int32,
         offset: Int64,
         recordTimestampMilliseconds: Int64,
-        receivedAtMilliseconds: Int64,
+        receivedAtWallMilliseconds: Int64,
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
@@ -86,7 +86,7 @@ public struct IncomingCommand {
         self.partition = partition
         self.offset = offset
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
-        self.receivedAtMilliseconds = receivedAtMilliseconds
+        self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
         self.trace = trace
         self.droppedFields = droppedFields
     }
@@ -99,6 +99,7 @@ public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var handoverResult: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied.
-    public var admittedAtMilliseconds: Int64?
+    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied. Set also if
+    /// the store did not admit the command, because the result then reports when the store decided.
+    public var admittedAtWallMilliseconds: Int64?
 }

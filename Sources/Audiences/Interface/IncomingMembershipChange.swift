@@ -17,12 +17,12 @@ public struct IncomingMembershipChange {
     public var formerAudiences: AudienceList
     /// When the member left `formerAudiences`, UNIX milliseconds. The member's entry from a later registration stays
     /// valid.
-    public var leftAtMilliseconds: Int64
+    public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
     public var environment: APNsEnvironment
     /// When the token was registered, UNIX milliseconds.
-    public var registeredAtMilliseconds: Int64
+    public var registeredAtWallMilliseconds: Int64
     public var allowsFrequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
@@ -36,10 +36,10 @@ public struct IncomingMembershipChange {
         joinedAudiences: AudienceList,
         wasMemberOfAllAudiences: Bool = false,
         formerAudiences: AudienceList,
-        leftAtMilliseconds: Int64,
+        leftAtWallMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
         environment: APNsEnvironment,
-        registeredAtMilliseconds: Int64,
+        registeredAtWallMilliseconds: Int64,
         allowsFrequentUpdates: Bool,
         supportsChannels: Bool = false,
         shownVersion: Version?
@@ -49,10 +49,10 @@ public struct IncomingMembershipChange {
         self.joinedAudiences = joinedAudiences
         self.wasMemberOfAllAudiences = wasMemberOfAllAudiences
         self.formerAudiences = formerAudiences
-        self.leftAtMilliseconds = leftAtMilliseconds
+        self.leftAtWallMilliseconds = leftAtWallMilliseconds
         self.token = token
         self.environment = environment
-        self.registeredAtMilliseconds = registeredAtMilliseconds
+        self.registeredAtWallMilliseconds = registeredAtWallMilliseconds
         self.allowsFrequentUpdates = allowsFrequentUpdates
         self.supportsChannels = supportsChannels
         self.shownVersion = shownVersion

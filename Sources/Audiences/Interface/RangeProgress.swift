@@ -7,7 +7,7 @@ public struct RangeProgress: Sendable, Equatable {
         public let version: Version
         /// How far the round has taken the version through its members, 0 to 1.
         public let progressFraction: Double
-        public let counts: OutcomeCounts
+        public let counts: MemberOutcomeCounts
         public let times: ResponseTimes
     }
 

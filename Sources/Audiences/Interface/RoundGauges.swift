@@ -56,10 +56,10 @@ extension Audiences {
             let first = rounds[round].versions.first
             guard first != .null else { continue }
             gauges[appIndex].roundCount += 1
-            let admittedAtMilliseconds = rangeVersions[first].record.instruction.admittedAtMilliseconds
+            let admittedAtWallMilliseconds = rangeVersions[first].record.instruction.admittedAtWallMilliseconds
             gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds = min(
                 gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds ?? .max,
-                admittedAtMilliseconds
+                admittedAtWallMilliseconds
             )
             if let sinceMilliseconds = unreachedMembersSinceWallMilliseconds(round) {
                 gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
@@ -75,13 +75,13 @@ extension Audiences {
     private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .awaitingVersions:
-            return rangeVersions[rounds[round].versions.first].record.instruction.admittedAtMilliseconds
+            return rangeVersions[rounds[round].versions.first].record.instruction.admittedAtWallMilliseconds
         case .claiming, .awaitingClaim, .restoring, .running:
             guard hasReachedAllMembers(round) else {
                 return rounds[round].progress.unreachedMembersSinceWallMilliseconds
             }
             let received = lastBegunAndFirstReceived(of: round).received
-            return received == .null ? nil : rangeVersions[received].record.instruction.admittedAtMilliseconds
+            return received == .null ? nil : rangeVersions[received].record.instruction.admittedAtWallMilliseconds
         case .ending, .draining, .abandoned: return nil
         }
     }
@@ -97,6 +97,6 @@ extension Audiences {
     mutating func noteUnreachedMembers(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].progress.unreachedMembersSinceWallMilliseconds =
-            rangeVersions[rangeVersion].record.instruction.admittedAtMilliseconds
+            rangeVersions[rangeVersion].record.instruction.admittedAtWallMilliseconds
     }
 }

@@ -290,7 +290,8 @@ extension Audiences {
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
         let isRegisteredLater =
-            result.invalidAtMilliseconds >= 0 && slot.registeredAtWallMilliseconds >= result.invalidAtMilliseconds
+            result.invalidAtWallMilliseconds >= 0
+            && slot.registeredAtWallMilliseconds >= result.invalidAtWallMilliseconds
         // Send the push again later in two cases:
         // - The token may be valid: APNs says when it died, and it was registered then or later.
         // - The refusal cannot be recorded, because the table of refused members is full.

@@ -19,7 +19,7 @@ extension Audiences {
         let isDead = outcome == .unregistered
         let kind = kind(of: tag)
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
-        let hasInvalidationTime = result.invalidAtMilliseconds >= 0
+        let hasInvalidationTime = result.invalidAtWallMilliseconds >= 0
         let registeredAtWallMilliseconds = registeredAtWallMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
@@ -33,10 +33,11 @@ extension Audiences {
                 kind: kind,
                 httpStatus: result.status,
                 attemptCount: UInt16(push.failedAttemptCount) + 1,
-                invalidAtWallMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                invalidAtWallMilliseconds: hasInvalidationTime
+                    ? result.invalidAtWallMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
-                sentAtWallMilliseconds: result.sentAtMilliseconds,
-                responseAtWallMilliseconds: result.responseAtMilliseconds,
+                sentAtWallMilliseconds: result.sentAtWallMilliseconds,
+                responseAtWallMilliseconds: result.responseAtWallMilliseconds,
                 registeredAtWallMilliseconds: registeredAtWallMilliseconds
             )
         )
@@ -70,7 +71,7 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        let hasInvalidationTime = result.invalidAtMilliseconds >= 0
+        let hasInvalidationTime = result.invalidAtWallMilliseconds >= 0
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
@@ -83,10 +84,11 @@ extension Audiences {
                 kind: .activity,
                 httpStatus: result.status,
                 attemptCount: UInt16(member.failedAttemptCount) + 1,
-                invalidAtWallMilliseconds: hasInvalidationTime ? result.invalidAtMilliseconds : now.wallMilliseconds,
+                invalidAtWallMilliseconds: hasInvalidationTime
+                    ? result.invalidAtWallMilliseconds : now.wallMilliseconds,
                 hasInvalidationTime: hasInvalidationTime,
-                sentAtWallMilliseconds: result.sentAtMilliseconds,
-                responseAtWallMilliseconds: result.responseAtMilliseconds,
+                sentAtWallMilliseconds: result.sentAtWallMilliseconds,
+                responseAtWallMilliseconds: result.responseAtWallMilliseconds,
                 registeredAtWallMilliseconds: member.registeredAtWallMilliseconds
             )
         )
@@ -188,21 +190,22 @@ extension Audiences {
         }
     }
 
-    /// Whether the tag of a reply from the activity store belongs to a call of this core.
-    public static func isActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
+    /// Whether this core has made the call of the activity store that has this tag. False for the calls of `Delivery`,
+    /// which uses the same store.
+    public static func isOwnActivityStoreCall(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
-    public mutating func activityStoreCallTaken() {
+    public mutating func removeNextActivityStoreCall() {
         precondition(activityStoreQueue.popFirst() != nil, "no call waits")
     }
 
-    public mutating func activityStoreCallPostponed() {
+    public mutating func postponeNextActivityStoreCall() {
         guard let refusedMember = activityStoreQueue.popFirst() else { preconditionFailure("no call waits") }
         activityStoreQueue.append(refusedMember)
     }
 
     /// Removes the next call, because it exceeds the store's limits. The refused member continues as if the store had
     /// replied.
-    public mutating func activityStoreCallRefused(now: Moment) {
+    public mutating func refuseNextActivityStoreCall(now: Moment) {
         guard let refusedMember = activityStoreQueue.popFirst() else { preconditionFailure("no call waits") }
         refusedMemberAcknowledged(refusedMember, now: now)
     }

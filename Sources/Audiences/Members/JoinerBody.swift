@@ -9,21 +9,21 @@ package enum JoinerBody {
 
     /// - Parameter layout: the layout of `body`, which has no alert.
     package static func bytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
-        let stored = storedBytes(body, layout)
+        let stored = storedBody(body, layout)
         defer { stored.free() }
         return Array(stored.bytes)
     }
 
-    static func storedBytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
+    static func storedBody(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
         let stored = HeapBytes(count: body.count + timestampOffsetBytes)
-        stored.mutableBytes.copyMemory(from: body)
+        stored.mutableBuffer.copyMemory(from: body)
         let timestampOffset = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
-        stored.mutableBytes.storeBytes(of: timestampOffset.littleEndian, toByteOffset: body.count, as: UInt16.self)
+        stored.mutableBuffer.storeBytes(of: timestampOffset.littleEndian, toByteOffset: body.count, as: UInt16.self)
         return stored
     }
 
     /// - Returns: the body with the timestamp that the store chose; nil if `stored` does not have the form of
-    ///   ``storedBytes(_:_:)``.
+    ///   ``storedBody(_:_:)``.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
         let count = stored.count - timestampOffsetBytes
         guard count > 0 else { return nil }
@@ -36,7 +36,7 @@ package enum JoinerBody {
         let body = HeapBytes(copying: UnsafeRawBufferPointer(rebasing: stored[..<count]))
         var layout = Body.Layout.none
         layout.timestampDigits = digits
-        Body.setTimestamp(timestamp, in: body.mutableBytes, layout)
+        Body.setTimestamp(timestamp, in: body.mutableBuffer, layout)
         return body
     }
 }

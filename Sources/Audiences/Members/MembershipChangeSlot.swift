@@ -6,31 +6,36 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// The usual way is `queued` → `notifying`. If the member must be shown a state, the way continues with
-/// `requestingStates` → `awaitingPush` → `underWay`. At its end the slot is freed.
-///
 /// When a later change of the same member has come, this change only notifies its audiences. It ends when none of its
 /// calls and pushes is under way.
 struct MembershipChangeSlot: BitwiseCopyable {
-    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. In each phase except `queued`, the
-    /// change may also end.
+    /// ``enter(_:)`` traps on a change that is not listed here.
+    ///
+    ///     queued ─► notifying                   the audiences know the member's earlier change
+    ///     notifying ─► requestingStates         the member must be shown a state
+    ///     requestingStates ─► awaitingPush      a state is chosen
+    ///     awaitingPush ─► underWay              the pool takes the push
+    ///     awaitingPush ─► requestingStates      the state is too old by now
+    ///     awaitingPush ─► backingOff            the pool's budget refuses the retry
+    ///     underWay ─► awaitingPush              no stream was free for the push
+    ///     underWay ─► backingOff                the push must be sent again after APNs' response
+    ///     backingOff ─► requestingStates        the pause is over
+    ///     every phase except queued ─► slot freed    the change ends
     enum Phase: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. The order matters: of
         /// several entries with the same time, an audience keeps the one that came last. Each change begins in this
-        /// phase. Next: `notifying`.
+        /// phase.
         case queued
-        /// The audiences get their entries, one after the other. Next: `requestingStates`.
+        /// The audiences get their entries, one after the other.
         case notifying
-        /// The core requests the newest state of each joined audience, one after the other. Next: `awaitingPush`.
+        /// The core requests the newest state of each joined audience, one after the other.
         case requestingStates
-        /// The member waits in its pool's queue for a push. Next: `underWay`; `requestingStates` if the state is too
-        /// old by now; `backingOff` if the pool's budget refuses the retry.
+        /// The member waits in its pool's queue for a push.
         case awaitingPush
-        /// The push is in flight. Next: `awaitingPush` if no stream was free for it; `backingOff` if it must be sent
-        /// again after APNs' response.
+        /// The push is in flight.
         case underWay
         /// The push failed for a temporary reason, or the pool's budget refused the retry. The change pauses before it
-        /// requests the newest states again. Next: `requestingStates`.
+        /// requests the newest states again.
         case backingOff
 
         fileprivate func canChange(to next: Phase) -> Bool {
@@ -96,8 +101,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         environment = incoming.environment
         allowsFrequentUpdates = incoming.allowsFrequentUpdates
         supportsChannels = incoming.supportsChannels
-        registeredAtWallMilliseconds = incoming.registeredAtMilliseconds
-        leftAtWallMilliseconds = incoming.leftAtMilliseconds
+        registeredAtWallMilliseconds = incoming.registeredAtWallMilliseconds
+        leftAtWallMilliseconds = incoming.leftAtWallMilliseconds
         shownVersion = incoming.shownVersion
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
@@ -105,21 +110,22 @@ struct MembershipChangeSlot: BitwiseCopyable {
         // If the member leaves and joins the same audience, the audience keeps the entry with the later time. So leave
         // out the entry about leaving, except if the member left after its registration.
         let formerAudiences = incoming.formerAudiences.filter { left in
-            incoming.leftAtMilliseconds > incoming.registeredAtMilliseconds || !incoming.joinedAudiences.contains(left)
+            incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
+                || !incoming.joinedAudiences.contains(left)
         }
         leftAudienceCount = formerAudiences.count
         let audiences = formerAudiences + incoming.joinedAudiences
         packedFields = HeapBytes(
             count: identifierByteCount + tokenByteCount + audiences.count * AudienceList.digestBytes
         )
-        UnsafeMutableRawBufferPointer(rebasing: packedFields.mutableBytes[..<identifierByteCount])
+        UnsafeMutableRawBufferPointer(rebasing: packedFields.mutableBuffer[..<identifierByteCount])
             .copyMemory(from: incoming.identifier)
         UnsafeMutableRawBufferPointer(
-            rebasing: packedFields.mutableBytes[identifierByteCount...].prefix(tokenByteCount)
+            rebasing: packedFields.mutableBuffer[identifierByteCount...].prefix(tokenByteCount)
         )
         .copyMemory(from: incoming.token)
         for (index, audience) in audiences.enumerated() {
-            packedFields.mutableBytes.storeBytes(
+            packedFields.mutableBuffer.storeBytes(
                 of: audience.value.littleEndian,
                 toByteOffset: identifierByteCount + tokenByteCount + index * AudienceList.digestBytes,
                 as: UInt64.self

@@ -19,11 +19,11 @@ struct HeapBytes: BitwiseCopyable {
 
     init(copying bytes: UnsafeRawBufferPointer) {
         self.init(count: bytes.count)
-        mutableBytes.copyMemory(from: bytes)
+        mutableBuffer.copyMemory(from: bytes)
     }
 
     var isNone: Bool { base == nil }
-    var mutableBytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
+    var mutableBuffer: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
     func free() { base?.deallocate() }

@@ -184,7 +184,7 @@ extension Audiences {
     /// Corrects the app's sum of page bytes: until now, the page counted with its expected bytes. If the page is larger
     /// than expected, the app may exceed its limit. It then requests no other page until there is room again.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
-        let bytes = pages[page].pageAndArrays.mutableBytes.count
+        let bytes = pages[page].pageAndArrays.mutableBuffer.count
         appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
@@ -242,7 +242,7 @@ extension Audiences {
                 freePageAndOfferRoom(page)
             }
         }
-        markCompleteVersions(of: round)
+        letCompleteVersionsAwaitCheckpoint(of: round)
         prefetchPages(of: round)
     }
 

@@ -113,8 +113,8 @@ struct PageSlot: BitwiseCopyable {
         keptMemberCount = loadedMemberCount
         let bytesPerMember = Self.referenceBytes + Self.rangeVersionBytes + Self.progressBytes
         pageAndArrays = HeapBytes(count: referencesByteOffset + members.count * bytesPerMember)
-        pageAndArrays.mutableBytes.copyMemory(from: page)
-        guard let base = pageAndArrays.mutableBytes.baseAddress, !members.isEmpty else { return }
+        pageAndArrays.mutableBuffer.copyMemory(from: page)
+        guard let base = pageAndArrays.mutableBuffer.baseAddress, !members.isEmpty else { return }
         (base + referencesByteOffset)
             .copyMemory(
                 from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped),
@@ -132,7 +132,7 @@ struct PageSlot: BitwiseCopyable {
     }
 
     private var referencesBase: UnsafeMutableRawPointer {
-        pageAndArrays.mutableBytes.baseAddress.unsafelyUnwrapped + referencesByteOffset
+        pageAndArrays.mutableBuffer.baseAddress.unsafelyUnwrapped + referencesByteOffset
     }
     private var rangeVersionsBase: UnsafeMutableRawPointer {
         referencesBase + Int(loadedMemberCount) * Self.referenceBytes
@@ -174,7 +174,7 @@ struct PageSlot: BitwiseCopyable {
     /// Returns a member's entry. Nil if the entry is not valid, which does not occur: ``MemberPage/members(into:)`` has
     /// checked it before the page was loaded.
     func member(_ memberIndex: Int) -> PageMember? {
-        MemberPage(UnsafeRawBufferPointer(start: pageAndArrays.mutableBytes.baseAddress, count: pageByteCount))?[
+        MemberPage(UnsafeRawBufferPointer(start: pageAndArrays.mutableBuffer.baseAddress, count: pageByteCount))?[
             reference(memberIndex)
         ]
     }

@@ -94,7 +94,7 @@ extension Audiences {
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOverRecords
-            .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtMilliseconds)
+            .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
         guard let round = roundsByKey[key] else { return }
         // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. Also, this lane
         // does not read the record again if the other partition is revoked, so the noted offset would stay.
@@ -122,7 +122,11 @@ extension Audiences {
         partition.pointee.unsettledRecordCount -= 1
         guard partition.pointee.phase == .assigned else { return }
         partition.pointee.passedOverRecords
-            .insert(record.offset, of: appIndex, admittedAtWallMilliseconds: record.instruction.admittedAtMilliseconds)
+            .insert(
+                record.offset,
+                of: appIndex,
+                admittedAtWallMilliseconds: record.instruction.admittedAtWallMilliseconds
+            )
     }
 
     /// Treats a record as dropped, although a push of its version or broadcast is still under way. So this lane reads
@@ -157,8 +161,10 @@ extension Audiences {
         resumeRound(round, now: now)
     }
 
-    /// Whether the versions whose records have arrived need no more pushes. The caller has closed them. True if the
-    /// last owner's completed position had reached the newest version's end, and no member was parked below this end.
+    /// Whether the versions whose records have arrived need no more pushes. The caller has closed these versions.
+    ///
+    /// They need none if the last owner had taken the newest of them through its whole window: in the last owner's
+    /// checkpoint, the completed position is at the window's end or above, and no parked member is below this end.
     private func areArrivedVersionsComplete(_ round: RoundIndex) -> Bool {
         let end = readingEndPosition(of: round)
         return end <= rounds[round].progress.completedPosition

@@ -70,11 +70,11 @@ extension Audiences {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseAtMilliseconds < 0 {
-            slot.pointee.times.firstResponseAtMilliseconds = result.responseAtMilliseconds
+            slot.pointee.times.firstResponseAtMilliseconds = result.responseAtWallMilliseconds
         }
         slot.pointee.times.lastResponseAtMilliseconds = max(
             slot.pointee.times.lastResponseAtMilliseconds,
-            result.responseAtMilliseconds
+            result.responseAtWallMilliseconds
         )
     }
 
@@ -179,7 +179,8 @@ extension Audiences {
     /// registered then or later. APNs may not know this registration yet, so the core sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let isRegisteredLater =
-            result.invalidAtMilliseconds >= 0 && registeredAtWallMilliseconds(tag) >= result.invalidAtMilliseconds
+            result.invalidAtWallMilliseconds >= 0
+            && registeredAtWallMilliseconds(tag) >= result.invalidAtWallMilliseconds
         if isRegisteredLater { return retryMember(tag, push, result, now: now) }
         recordRefusal(tag, push, .unregistered, result, now: now)
     }

@@ -24,10 +24,11 @@ extension Audiences {
         rounds[round].checkpoints.revision += 1
     }
 
-    /// Sets the phase `awaitingCheckpoint` of each version that has nothing left to do, for one of two reasons:
+    /// Makes each version that has nothing left to do enter the phase `awaitingCheckpoint`. There are two reasons why a
+    /// version has nothing left to do:
     /// - All members of its window have their outcomes.
     /// - Its window is empty, and no parked member is getting a push of the version.
-    mutating func markCompleteVersions(of round: RoundIndex) {
+    mutating func letCompleteVersionsAwaitCheckpoint(of round: RoundIndex) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (completedPosition, lowestParkedPosition) = (
             rounds[round].progress.completedPosition, rounds[round].members.lowestParkedPosition

@@ -100,27 +100,45 @@ extension Audiences {
     /// `MemberCompleteness` uses the same limit. (R26)
     public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
+    /// The wait of a round for its members, before the round is claimed again.
+    private enum MemberWait {
+        /// The store may lack members of the round, so the round waits.
+        case underWay
+        /// The store has all members of the round, or the shell waits for them no more. So the round may be claimed
+        /// again.
+        case over
+        /// The round has waited ``membersWaitMillisecondsMax``, so it is claimed again without its members.
+        case reachedLimit
+    }
+
+    /// - Parameter claim: the round's claim. The pause after its loss is over.
+    private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
+        if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.membersWaitMillisecondsMax {
+            return .reachedLimit
+        }
+        guard let lostSinceMilliseconds = claim.membersLostSinceMilliseconds else {
+            // The round has lost only its claim, and no members.
+            return mustRoundsWait ? .underWay : .over
+        }
+        return lostSinceMilliseconds < membersLastCompleteAtMilliseconds ? .over : .underWay
+    }
+
     /// Claims the round again when three things are over: the pause after the lost claim, the wait for lost members,
     /// and the pushes, calls and results of the old claim. The round then continues from the store's checkpoint. If the
     /// store has lost this checkpoint, the round continues from the last one that this worker recorded. (R26)
     mutating func claimAgain(_ round: RoundIndex, now: Moment) {
-        let slot = rounds[round]
-        guard slot.claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
-            return wake(round, at: slot.claim.nextClaimAtMilliseconds)
+        let claim = rounds[round].claim
+        guard claim.nextClaimAtMilliseconds <= now.monotonicMilliseconds else {
+            return wake(round, at: claim.nextClaimAtMilliseconds)
         }
-        let waitedMilliseconds = now.monotonicMilliseconds - slot.claim.nextClaimAtMilliseconds
-        let isWaitOver = waitedMilliseconds >= Self.membersWaitMillisecondsMax
-        // For a round that has lost only its claim, and no members, this is `.min`. So it waits only while
-        // `membersLastCompleteAtMilliseconds` is `.min` too: while the shell says that rounds must wait.
-        let membersLostSinceMilliseconds = slot.claim.membersLostSinceMilliseconds ?? .min
-        let areMembersComplete = membersLostSinceMilliseconds < membersLastCompleteAtMilliseconds
-        guard areMembersComplete || isWaitOver else {
+        let wait = memberWait(of: claim, now: now)
+        guard wait != .underWay else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if isWaitOver { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
+        if wait == .reachedLimit { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
-        var rangeVersion = slot.versions.first
+        var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             addRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]

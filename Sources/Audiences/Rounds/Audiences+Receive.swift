@@ -124,10 +124,10 @@ extension Audiences {
         let (command, value, instruction) = (incoming.command, incoming.value, incoming.instruction)
         let policyIndex =
             withUnescapedText(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.apps[Int(incoming.appIndex)].defaultPolicyIndex)
+            ?? UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(incoming.appIndex)].defaultPolicyIndex)
         let body = HeapBytes(count: command.bodyByteCount)
-        let layout = Body.write(command, from: value, into: body.mutableBytes)
-        Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBytes, layout)
+        let layout = Body.write(command, from: value, into: body.mutableBuffer)
+        Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBuffer, layout)
         return FanoutRecord(
             partition: incoming.record.partition,
             assignmentEpoch: assignmentEpoch,

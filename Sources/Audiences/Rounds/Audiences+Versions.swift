@@ -26,8 +26,7 @@ extension Audiences {
             rangeVersions[rangeVersion].counts = entry.counts
             rangeVersions[rangeVersion].times = entry.times
             carryAlert(to: rangeVersion, of: round, now: now)
-            // In these phases, the round no longer waited for this record. Now it must send the version, perhaps after
-            // it has read parked members again.
+            // In these phases, the round no longer waited for this record. Now it must send the version.
             if rounds[round].phase == .running || rounds[round].phase == .ending {
                 rounds[round].enterRunningOrRestoring()
             }

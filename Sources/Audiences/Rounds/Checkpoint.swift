@@ -18,7 +18,7 @@ struct Checkpoint: Equatable {
         var startPosition: UInt64
         /// The length of the window of a closed version. Nil: the version is not closed, and its window is one lap.
         var positionCount: UInt64?
-        var counts = OutcomeCounts()
+        var counts = MemberOutcomeCounts()
         var times = ResponseTimes()
     }
 

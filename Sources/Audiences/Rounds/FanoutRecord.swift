@@ -93,16 +93,16 @@ extension Audiences {
     /// A push that is sent right after the admission has this expiration. A later push may have a later one, but does
     /// not extend this time.
     func expiresAtSeconds(of record: FanoutRecord) -> Int64 {
-        sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtMilliseconds / 1_000))
+        sentExpirationSeconds(of: record, from: max(0, record.instruction.admittedAtWallMilliseconds / 1_000))
     }
 }
 
 /// The counts of a command over all its ranges and broadcasts. The store returns them in its reply to the call that
 /// adds the last range or broadcast.
 struct AudienceTotals: BitwiseCopyable {
-    var memberCounts = OutcomeCounts()
+    var memberCounts = MemberOutcomeCounts()
     var times = ResponseTimes()
-    var broadcastCounts = OutcomeCounts()
+    var broadcastCounts = MemberOutcomeCounts()
 }
 
 extension AudienceTotals {

@@ -71,7 +71,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// `endPosition` (``RoundProgress``).
     var startPosition: UInt64 = 0
     var endPosition: UInt64 = 0
-    var counts = OutcomeCounts()
+    var counts = MemberOutcomeCounts()
     var times = ResponseTimes()
     var totals = AudienceTotals()
     /// The value of ``RoundCheckpoints/revision`` when the version became `awaitingCheckpoint`. The version's result is
@@ -108,7 +108,7 @@ struct RangeVersionSlot: BitwiseCopyable {
         record.alertVersion = record.instruction.alertVersion ?? record.version
         record.alertSeconds = ownAlertSeconds
         (startPosition, endPosition) = (0, 0)
-        counts = OutcomeCounts()
+        counts = MemberOutcomeCounts()
         times = ResponseTimes()
         isSuperseded = false
     }

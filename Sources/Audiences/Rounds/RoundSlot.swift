@@ -17,40 +17,43 @@ typealias RoundIndex = SlabIndex<RoundSlot>
 /// A round: the work on one range of an audience (``SegmentRange``). It takes each version (``RangeVersionSlot``) to
 /// the range's members, as ``RoundProgress`` shows. (R28)
 struct RoundSlot: BitwiseCopyable {
-    /// ``enter(_:)`` traps on a change that is not listed here.
+    /// ``enter(_:)`` traps on a change that is not listed here. The *last owner* is the worker that had the round's
+    /// partition before.
     ///
-    ///     claiming ─► running ─► ending
-    ///     claiming ─► awaitingVersions ─► running          the last owner had versions under way
-    ///     awaitingVersions ─► restoring ◄─► running        the last owner had parked members
-    ///     ending ─► running, restoring                     a version arrives
-    ///     claiming, restoring, running ─► awaitingClaim    the claim or members are lost
-    ///     awaitingClaim ─► claiming                        the round is claimed again
-    ///     claiming, awaitingVersions, restoring, running ─► draining
-    ///     every phase except abandoned ─► abandoned
+    ///     claiming ─► running
+    ///     claiming ─► awaitingVersions                  the last owner had versions under way
+    ///     claiming ─► awaitingClaim                     the store may lack members
+    ///     awaitingVersions ─► running, restoring        the versions have arrived, or the round waits no more
+    ///     restoring ─► running                          the parked members are read again
+    ///     running ─► ending                             no version is left
+    ///     ending ─► running                              a version arrives
+    ///     restoring, running ─► awaitingClaim           the claim or the round is lost
+    ///     awaitingClaim ─► claiming                     the round is claimed again
+    ///     claiming, awaitingVersions, restoring, running ─► draining    the partition is being revoked
+    ///     awaitingClaim ─► abandoned                    the partition is being revoked
+    ///     ending, draining ─► abandoned                 the claim or the round is lost
+    ///     every phase except abandoned ─► abandoned     the partition is released
+    ///     awaitingVersions ─► slot freed                all versions that have arrived are settled
+    ///     ending, draining ─► slot freed                the last checkpoint is recorded, or none is needed
+    ///     abandoned ─► slot freed                       nothing of the round is in flight or unacknowledged
     ///
-    /// In the comments, *Next* names the phases that may follow, except `abandoned`, which may follow each of them.
-    /// Where *Next* lists `draining`, it follows when the round's partition is being revoked. The *last owner* is the
-    /// worker that had this partition before.
+    /// After `awaitingVersions`, `restoring` follows while parked members of the last owner must be read again. The
+    /// changes from `running` and `ending` to `restoring` are permitted too, but do not occur: after these phases, no
+    /// such member is left.
     enum Phase: UInt8, BitwiseCopyable {
-        /// The core claims the range in the store, which replies with the last owner's checkpoint. Next: `running`;
-        /// `awaitingVersions` if the checkpoint has versions; `awaitingClaim` if the store may lack members;
-        /// `draining`.
+        /// The core claims the range in the store, which replies with the last owner's checkpoint.
         case claiming
         /// The last owner had versions under way, and their records have not arrived yet. The round waits for these
-        /// records for a limited time. Next: `restoring` if the last owner had parked members, otherwise `running`;
-        /// `draining`.
+        /// records for a limited time.
         case awaitingVersions
-        /// The last owner had parked members. The core reads these members from the store again, and parks them. Next:
-        /// `running`; `awaitingClaim`; `draining`.
+        /// The last owner had parked members. The core reads these members from the store again, and parks them.
         case restoring
-        /// The round sends its versions to the members. Next: `restoring` if the record of a version of the last owner
-        /// arrives after the round has stopped waiting for it; `ending`; `awaitingClaim`; `draining`.
+        /// The round sends its versions to the members.
         case running
-        /// The round has no version left. A last checkpoint is being recorded. Next: `running` or `restoring` if a
-        /// version arrives. When the checkpoint is recorded, the slot is freed.
+        /// The round has no version left. A last checkpoint is being recorded.
         case ending
         /// The round's partition is being revoked. After the pushes in flight have their responses, a last checkpoint
-        /// is recorded, if the round has changed. Then the slot is freed.
+        /// is recorded, if the round has changed.
         case draining
         /// The round must be claimed again, for one of three reasons:
         /// - Another worker has claimed it: an earlier owner made a late claim, or this lane does not know yet that its
@@ -59,13 +62,9 @@ struct RoundSlot: BitwiseCopyable {
         /// - The round begins, and the store may lack its members.
         ///
         /// The core claims the round again when three conditions hold: the pause is over, no push is in flight, and the
-        /// missing members are back (or this wait has reached its limit). Next: `claiming`.
+        /// missing members are back (or this wait has reached its limit).
         case awaitingClaim
-        /// Another worker may own the range, so no push is sent and no outcome is recorded any more. When the pushes in
-        /// flight have their responses, the slot is freed. There are three reasons:
-        /// - The round's partition was released.
-        /// - The round's partition was revoked in the phase `awaitingClaim`.
-        /// - The claim was lost in the phase `ending` or `draining`.
+        /// Another worker may own the range, so no push is sent and no outcome is recorded any more.
         case abandoned
 
         fileprivate func canChange(to next: Phase) -> Bool {

@@ -5,11 +5,11 @@ import Numbers
 /// Records that this core produces.
 extension Audiences {
     /// Returns the next record to be produced; nil if there is none now. The record stays the first until
-    /// ``outgoingRecordTaken()``, because the producer's queue may be full.
+    /// ``removeNextOutgoingRecord()``, because the producer's queue may be full.
     public func nextOutgoingRecord(now: Moment) -> OutgoingAudienceRecord? { outgoingRecords.next(now: now) }
 
     /// Removes the record that `nextOutgoingRecord` returned, because the producer has taken or refused it.
-    public mutating func outgoingRecordTaken() { outgoingRecords.removeFirst() }
+    public mutating func removeNextOutgoingRecord() { outgoingRecords.removeFirst() }
 
     /// Takes Kafka's report on a record that this core has produced. If Kafka could not take the record for a temporary
     /// reason, the core produces it again.
@@ -63,8 +63,8 @@ extension Audiences {
             partition: command.partition,
             offset: command.offset,
             recordTimestampMilliseconds: command.recordTimestampMilliseconds,
-            receivedAtMilliseconds: command.receivedAtWallMilliseconds,
-            admittedAtMilliseconds: command.admittedAtWallMilliseconds ?? -1,
+            receivedAtWallMilliseconds: command.receivedAtWallMilliseconds,
+            admittedAtWallMilliseconds: command.admittedAtWallMilliseconds ?? -1,
             alertVersion: command.alertVersion,
             isAlertExpired: command.isAlertExpired,
             channelsForStarts: command.event == .start ? command.channels : AudienceChannels(),
@@ -134,7 +134,7 @@ extension Audiences {
             result.isAlertExpired = record.instruction.isAlertExpired
             result.droppedFieldNames = record.droppedFields.bytes
             result.recordTimestampMilliseconds = record.instruction.recordTimestampMilliseconds
-            result.admittedAtMilliseconds = record.instruction.admittedAtMilliseconds
+            result.admittedAtMilliseconds = record.instruction.admittedAtWallMilliseconds
             result.write(to: &writer)
         }
     }
@@ -210,7 +210,7 @@ extension Audiences {
             result.reason = reason.isEmpty ? nil : reason
             result.sentTimestamp = versionSlot.record.instruction.grant.timestamp
             result.recordTimestampMilliseconds = versionSlot.record.instruction.recordTimestampMilliseconds
-            result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtMilliseconds
+            result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtWallMilliseconds
             result.sentAtMilliseconds = refusedMember.sentAtWallMilliseconds
             result.responseAtMilliseconds = refusedMember.responseAtWallMilliseconds
             result.write(to: &valueWriter)

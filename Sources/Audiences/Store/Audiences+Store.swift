@@ -151,20 +151,20 @@ extension Audiences {
         }
     }
 
-    public mutating func storeCallTaken() {
+    public mutating func removeNextStoreCall() {
         precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
     /// Moves the next call to the end of the queue. The shell cannot make it now, but it may be able to make
     /// the calls behind it.
-    public mutating func storeCallPostponed() {
+    public mutating func postponeNextStoreCall() {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.append(ticket)
     }
 
     /// Removes the next call, because it exceeds the store's limits. The core continues without a reply, as after a
     /// permanent refusal (`storeFailed` with `refused`).
-    public mutating func storeCallRefused(now: Moment) {
+    public mutating func refuseNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleCallReply(ticket, nil, now: now)
     }

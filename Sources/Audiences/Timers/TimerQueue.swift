@@ -20,7 +20,7 @@ struct TimerQueue: ~Copyable {
     }
 
     private var timers: [Timer] = []
-    /// The maximum number of timers, including obsolete ones. A further timer is a trap.
+    /// The maximum number of timers, including obsolete ones. ``append(_:)`` traps on a further timer.
     let timersMax: Int
 
     init(timersMax: Int) { self.timersMax = timersMax }

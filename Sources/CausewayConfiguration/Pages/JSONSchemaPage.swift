@@ -30,7 +30,7 @@ struct JSONSchemaPage {
 
     private func isRequired(_ member: PageSection.Member) -> Bool {
         switch member {
-        case .key(let key): key.isRequired && !(isForChart && key.isFile)
+        case .key(let key): key.isRequired && !(isForChart && key.isFilePath)
         case .section(let section):
             section.namedSection.map(isRequired) ?? section.members.contains { isRequired($0.member) }
         }

@@ -25,7 +25,7 @@ struct KeyDescription: Sendable {
     let exampleLines: [String]
     let isReloadable: Bool
     /// Whether the value names a file.
-    let isFile: Bool
+    let isFilePath: Bool
     /// A regular expression that every valid text matches; nil: every text is valid, or the rule has no expression.
     let pattern: String?
 
@@ -40,7 +40,7 @@ struct KeyDescription: Sendable {
         limits = key.limits
         exampleLines = key.exampleLines
         isReloadable = key.isReloadable
-        isFile = key.isFile
+        isFilePath = key.isFilePath
         pattern = key.rule.pattern
         defaultValue =
             if let example = key.example {

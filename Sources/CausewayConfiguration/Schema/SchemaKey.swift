@@ -61,7 +61,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var example: String?
     private(set) var isSecret = false
     /// Whether the value names a file that must be readable when the worker starts.
-    private(set) var isFile = false
+    private(set) var isFilePath = false
     /// Whether a running worker takes a changed value. Otherwise the value takes effect at the next start.
     private(set) var isReloadable = false
     /// The source of the default, such as Apple's documentation.
@@ -88,7 +88,7 @@ extension SchemaKey {
     var asSecret: SchemaKey { with { $0.isSecret = true } }
 
     /// The same key, but its value names a file that must be readable when the worker starts.
-    var asFilePath: SchemaKey { with { $0.isFile = true } }
+    var asFilePath: SchemaKey { with { $0.isFilePath = true } }
 
     /// Makes the key required: it has no default. `Config/causeway.yaml` shows `example`.
     func required(example: String) -> SchemaKey { with { $0.example = example } }

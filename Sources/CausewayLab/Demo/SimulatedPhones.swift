@@ -28,7 +28,7 @@ struct SimulatedPhones {
 
     /// The numbers of pushes that APNs has accepted.
     struct AcceptedCounts {
-        /// Pushes to single tokens.
+        /// Pushes to tokens of activities and devices; broadcasts are not counted.
         var pushCount: Int
         var priority10PushCount: Int
         var broadcastCount: Int

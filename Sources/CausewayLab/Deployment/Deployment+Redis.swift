@@ -28,7 +28,7 @@ extension Deployment {
         }
         let redis = processesExceptWorker.remove(at: redisIndex)
         _ = Self.redisReply(port: redisPort, to: "SHUTDOWN SAVE")
-        guard redis.wait(milliseconds: Self.startMillisecondsMax) == .exited(0) else {
+        guard redis.wait(milliseconds: Self.processWaitMillisecondsMax) == .exited(0) else {
             throw redis.failure("does not shut down")
         }
     }
@@ -93,7 +93,7 @@ extension Deployment {
             ],
             logFile: path("redis.log")
         )
-        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.processWaitMillisecondsMax
         while Clock.monotonicMilliseconds < deadlineMilliseconds, redis.poll() == nil {
             if Self.redisReply(port: port, to: "PING") == "+PONG", redis.poll() == nil {
                 processesExceptWorker.append(redis)

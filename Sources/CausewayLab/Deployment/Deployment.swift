@@ -12,7 +12,8 @@ final class Deployment {
     /// The delay of the broker's responses. The embedded broker ignores `fetch.min.bytes` and responds to a fetch
     /// as soon as it has one record. The delay makes the batches larger.
     static let brokerRoundTripMilliseconds = 10
-    static let startMillisecondsMax: Int64 = 60_000
+    /// How long the lab waits until a process is ready, or has ended after it was told to.
+    static let processWaitMillisecondsMax: Int64 = 60_000
 
     let directory: String
     private let programs: ProgramPaths
@@ -124,7 +125,7 @@ final class Deployment {
     func readEndpoints<Endpoints: Decodable>(_ type: Endpoints.Type, from child: ChildProcess) throws(LabError)
         -> Endpoints
     {
-        let line = try child.firstLine(milliseconds: Self.startMillisecondsMax)
+        let line = try child.firstLine(milliseconds: Self.processWaitMillisecondsMax)
         guard let endpoints = StableJSON.decode(type, line.utf8) else {
             throw child.failure("printed an unexpected line (\(line))")
         }
@@ -155,7 +156,7 @@ final class Deployment {
     /// Kills the worker as in a crash, and starts another one.
     func killAndRestartWorker() throws(LabError) {
         worker?.signal(SIGKILL)
-        _ = worker?.wait(milliseconds: Self.startMillisecondsMax)
+        _ = worker?.wait(milliseconds: Self.processWaitMillisecondsMax)
         try startWorker()
     }
 

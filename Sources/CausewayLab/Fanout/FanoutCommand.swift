@@ -49,8 +49,11 @@ struct FanoutCommand: ParsableCommand {
     @Option(help: "Pushes that h2load sends before the command, and again after it; 0: none.")
     var h2loadPushes = 100_000
 
-    @Option(help: "Single commands a second to other phones, before and during the round; 0: none.")
-    var beside = 0
+    @Option(
+        name: .customLong("beside"),
+        help: "Single commands a second to other phones, before and during the round; 0: none."
+    )
+    var singleCommandsPerSecond = 0
 
     @Option(
         name: .customLong("broker"),
@@ -80,7 +83,7 @@ struct FanoutCommand: ParsableCommand {
             throw ValidationError("--workers \(workers) needs --broker: the embedded broker's groups have one member")
         }
         guard (0...256).contains(lanes) else { throw ValidationError("--lanes must be 0 to 256") }
-        guard (0...SingleCommandLoad.commandsPerSecondMax).contains(beside) else {
+        guard (0...SingleCommandLoad.commandsPerSecondMax).contains(singleCommandsPerSecond) else {
             throw ValidationError("--beside must be 0 to \(SingleCommandLoad.commandsPerSecondMax)")
         }
         guard (0...10_000_000).contains(h2loadPushes) else {
@@ -117,7 +120,7 @@ struct FanoutCommand: ParsableCommand {
             memberCount: members,
             overtakeAtPercent: overtakeAt,
             h2loadPushCount: h2loadPushes,
-            singleCommandsPerSecond: beside,
+            singleCommandsPerSecond: singleCommandsPerSecond,
             on: deployment,
             interruption: interruption
         )

@@ -13,7 +13,8 @@ final class FanoutRun {
     private static let pollIntervalMilliseconds: Int64 = 20
     /// The maximum number of registrations that may wait for a worker. If more wait, the embedded broker may drop some.
     private static let unreadRegistrationsMax = 100_000
-    private static let registrationsWrittenPerPassMax = 2_000
+    /// The maximum number of registrations that the run writes between two checks of the run's progress.
+    private static let registrationsWrittenPerPollMax = 2_000
     /// After this many registrations the run checks that Redis has members. So it soon notices if a worker ignores the
     /// audiences that the registrations name.
     private static let registrationCountBeforeMemberCheck = 1_000
@@ -139,7 +140,7 @@ final class FanoutRun {
                 areKeysChecked ? memberCount : min(Self.registrationCountBeforeMemberCheck, memberCount),
                 settledCount + Self.unreadRegistrationsMax
             )
-            let end = min(target, writtenCount + Self.registrationsWrittenPerPassMax)
+            let end = min(target, writtenCount + Self.registrationsWrittenPerPollMax)
             while writtenCount < end {
                 let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: nowMilliseconds)
                 guard try commandProducer.produceRegistration(key: record.key, value: record.value) else { break }

@@ -3,7 +3,8 @@ import Glibc
 
 /// The redis-servers of a case. A case can freeze them, kill them, and start them again without data.
 final class OutageRedis {
-    private static let startMillisecondsMax: Int64 = 10_000
+    /// How long the case waits until a server is ready, or has ended after it was told to.
+    private static let processWaitMillisecondsMax: Int64 = 10_000
     private static let hashSlotCount = 16_384
 
     private struct Server {
@@ -124,7 +125,7 @@ final class OutageRedis {
     func kill(_ index: Int) throws(LabError) {
         let process = try server(index)
         process.signal(SIGKILL)
-        _ = process.wait(milliseconds: Self.startMillisecondsMax)
+        _ = process.wait(milliseconds: Self.processWaitMillisecondsMax)
         servers[index].process = nil
     }
 
@@ -182,7 +183,7 @@ final class OutageRedis {
     }
 
     private func wait(_ awaitedEvent: String, until isMet: () -> Bool) throws(LabError) {
-        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.startMillisecondsMax
+        let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.processWaitMillisecondsMax
         while !isMet() {
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(

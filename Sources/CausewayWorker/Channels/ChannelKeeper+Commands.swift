@@ -61,13 +61,13 @@ extension ChannelKeeper {
         -> ChannelEntry
     {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
-        let previousEnd = try convertRedisErrors { () throws(RedisError) in
+        let endBeforeRequest = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(appEnvironment.app, audience)
         }
         return try await ensureChannel(
             of: audience,
             at: managedEnvironment,
-            previousEndMilliseconds: previousEnd?.atMilliseconds
+            endBeforeRequestMilliseconds: endBeforeRequest?.atMilliseconds
         )
     }
 

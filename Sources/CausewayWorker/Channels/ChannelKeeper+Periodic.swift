@@ -211,7 +211,10 @@ extension ChannelKeeper {
         // about the unknown channels. Do not record the time of such a comparison, so that another one follows soon.
         guard !reconciliation.hasCreationUnderWay, !reconciliation.hasUnreadableChannel else { return reconciliation }
         try convertRedisErrors { () throws(RedisError) in
-            try registry.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAtMilliseconds)
+            try registry.writeReconciliationTime(
+                managedEnvironment.appEnvironment,
+                atMilliseconds: listedAtMilliseconds
+            )
         }
         return reconciliation
     }
@@ -251,7 +254,7 @@ extension ChannelKeeper {
             if deletionFailure == nil {
                 try registry.remove(reconciliation.resolvedIntents, managedEnvironment.appEnvironment)
             }
-            try registry.recordForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
+            try registry.addForeignChannels(reconciliation.newForeignChannels, managedEnvironment.appEnvironment)
             try registry.removeForeignChannels(
                 reconciliation.ownChannelsRecordedAsForeign,
                 managedEnvironment.appEnvironment

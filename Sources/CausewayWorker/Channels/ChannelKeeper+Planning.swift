@@ -180,12 +180,11 @@ extension ChannelKeeper {
     ///   - lostEntry: the entry that the new one replaces, if any. The new entry takes over its planned deletion,
     ///     unless the audience has been started again. If the lost channel is newer than the audience's end and has no
     ///     planned deletion, an operator wants a channel: the result is nil.
-    ///   - previousEndMilliseconds: the audience's last end before an operator requested the new channel; nil: none. No
-    ///     deletion is planned because of this end.
+    ///   - endBeforeRequestMilliseconds: as for `ensureChannel`. This end plans no deletion.
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
-        previousEndMilliseconds: Int64?,
+        endBeforeRequestMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws(RedisError) -> Int64? {
         if let lostEntry, let plannedDueMilliseconds = lostEntry.deletionDueMilliseconds,
@@ -194,26 +193,27 @@ extension ChannelKeeper {
             return plannedDueMilliseconds
         }
         guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
-            end.atMilliseconds != previousEndMilliseconds
+            end.atMilliseconds != endBeforeRequestMilliseconds
         else { return nil }
         if let lostEntry, lostEntry.createdAtMilliseconds > end.atMilliseconds { return nil }
         return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel that a command or an operator needs. Cancels nothing if the audience
-    /// has ended: a slow worker may pass on the request of an older command after the end.
+    /// Cancels the planned deletion of a channel that a command or an operator requests. The deletion stays planned if
+    /// the audience has ended and the request does not know this end: the request is then older than the end, and a
+    /// slow worker has sent it late.
     ///
-    /// - Parameter previousEndMilliseconds: an end of the audience that does not count, because an operator requested
-    ///   the channel after this end; nil: every end counts.
+    /// - Parameter endBeforeRequestMilliseconds: as for `ensureChannel`: the end that an operator's request knows. If
+    ///   this is still the audience's last end, the deletion is cancelled.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
-    func cancelDeletionUnlessEnded(of entry: ChannelEntry, previousEndMilliseconds: Int64?)
+    func cancelDeletionUnlessEnded(of entry: ChannelEntry, endBeforeRequestMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?
     {
         guard entry.deletionDueMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(entry.app, entry.audience)
         }
-        if let end, end.atMilliseconds != previousEndMilliseconds { return entry }
+        if let end, end.atMilliseconds != endBeforeRequestMilliseconds { return entry }
         return try cancelDeletion(of: entry)
     }
 }

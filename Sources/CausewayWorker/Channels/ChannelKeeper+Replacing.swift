@@ -38,13 +38,12 @@ extension ChannelKeeper {
     /// the entry has a planned deletion from the beginning. If the plan came in a later write, a crash before that
     /// write would lose the plan.
     ///
-    /// - Parameter previousEndMilliseconds: an end of the audience after which an operator requested the channel, so
-    ///   that this end plans no deletion; nil: none.
+    /// - Parameter endBeforeRequestMilliseconds: as for `ensureChannel`. This end plans no deletion.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,
         replacing lostChannel: String?,
-        previousEndMilliseconds: Int64?,
+        endBeforeRequestMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
@@ -54,7 +53,7 @@ extension ChannelKeeper {
             entry.deletionDueMilliseconds = try readDeletionDueMilliseconds(
                 of: newEntry,
                 replacing: presentEntry,
-                previousEndMilliseconds: previousEndMilliseconds,
+                endBeforeRequestMilliseconds: endBeforeRequestMilliseconds,
                 at: managedEnvironment
             )
             let isAdded =

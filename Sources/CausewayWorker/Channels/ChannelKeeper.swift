@@ -108,16 +108,16 @@ package actor ChannelKeeper {
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - previousEndMilliseconds: if an operator requests the channel: when the audience last ended before the
-    ///     request. This end must not delete the channel: the call plans no deletion because of this end, and cancels a
-    ///     planned deletion. (If the channel is older than the end, the daily comparison plans the deletion again.) Nil
-    ///     for commands: every end counts.
+    ///   - endBeforeRequestMilliseconds: if an operator requests the channel: when the audience last ended before the
+    ///     request. The operator wants the channel although the audience has ended. So the call plans no deletion because
+    ///     of this end, and cancels a planned deletion. (If the channel is older than the end, the daily comparison plans
+    ///     the deletion again.) Nil if the audience had not ended, or if a command requests the channel.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String? = nil,
         storage: ChannelEntry.Storage? = nil,
-        previousEndMilliseconds: Int64? = nil
+        endBeforeRequestMilliseconds: Int64? = nil
     ) async throws(ChannelFailure) -> ChannelEntry {
         let deadlineMilliseconds = nowMilliseconds + creationMillisecondsMax
         while true {
@@ -125,7 +125,8 @@ package actor ChannelKeeper {
                 if entry.state == .deleting {
                     try await delete(entry, at: managedEnvironment)
                 } else if let activeEntry = try lostChannel == nil
-                    ? cancelDeletionUnlessEnded(of: entry, previousEndMilliseconds: previousEndMilliseconds) : entry,
+                    ? cancelDeletionUnlessEnded(of: entry, endBeforeRequestMilliseconds: endBeforeRequestMilliseconds)
+                    : entry,
                     let presentEntry = try publishAndWriteToAudienceHash(activeEntry)
                 {
                     return presentEntry
@@ -155,7 +156,7 @@ package actor ChannelKeeper {
                     at: managedEnvironment,
                     replacing: lostChannel,
                     storage: storage ?? managedEnvironment.storage,
-                    previousEndMilliseconds: previousEndMilliseconds
+                    endBeforeRequestMilliseconds: endBeforeRequestMilliseconds
                 )
                 if let entry { return entry }
             }
@@ -180,7 +181,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
-        previousEndMilliseconds: Int64?
+        endBeforeRequestMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let lookup = try lookUp(audience, at: managedEnvironment)
         guard lookup.entry?.mustBeReplaced(lostChannel) != false, lookup.isRegistryComplete else { return nil }
@@ -190,7 +191,7 @@ package actor ChannelKeeper {
             at: managedEnvironment,
             replacing: lostChannel,
             storage: storage,
-            previousEndMilliseconds: previousEndMilliseconds
+            endBeforeRequestMilliseconds: endBeforeRequestMilliseconds
         )
     }
 
@@ -204,7 +205,7 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
         storage: ChannelEntry.Storage,
-        previousEndMilliseconds: Int64?
+        endBeforeRequestMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
         let appEnvironment = managedEnvironment.appEnvironment
         let intent = ChannelCreationIntent(
@@ -216,7 +217,7 @@ package actor ChannelKeeper {
         var (hasIntent, isRedundant) = (false, false)
         do {
             let listedChannels = try await managedEnvironment.management.list()
-            try recordForeignChannels(listedChannels, at: managedEnvironment)
+            try addForeignChannels(listedChannels, at: managedEnvironment)
             try registry.write(intent, appEnvironment)
             hasIntent = true
             let channel = try await managedEnvironment.management.create(storesNewestMessage: storage == .newest)
@@ -231,7 +232,7 @@ package actor ChannelKeeper {
             let addedEntry = try add(
                 newEntry,
                 replacing: lostChannel,
-                previousEndMilliseconds: previousEndMilliseconds,
+                endBeforeRequestMilliseconds: endBeforeRequestMilliseconds,
                 at: managedEnvironment
             )
             guard let entry = addedEntry else {
@@ -279,20 +280,20 @@ package actor ChannelKeeper {
         try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
-    /// Records the listed channels that have no entry as foreign: other programs created them. If there is an intent,
-    /// records nothing, because its channel may be one of them.
+    /// Adds the listed channels that have no entry to the foreign channels: other programs created them. If there is an
+    /// intent, adds nothing, because the intent's channel may be one of them.
     ///
-    /// If an entry's channel id cannot be read, that channel is recorded as foreign too. This does no harm. While the
-    /// id cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next comparison
-    /// removes the wrong record.
-    private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
+    /// If an entry's channel id cannot be read, that channel counts as foreign too. This does no harm. While the id
+    /// cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next comparison
+    /// removes the channel from the foreign ones.
+    private func addForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {
         let content = try readCompleteRegistry(managedEnvironment)
         guard content.intents.isEmpty, content.unreadableIntents.isEmpty else { return }
         let ownChannels = content.ownChannels
         try convertRedisErrors { () throws(RedisError) in
-            try registry.recordForeignChannels(
+            try registry.addForeignChannels(
                 listedChannels.filter { !ownChannels.contains($0) && !content.foreignChannels.contains($0) },
                 managedEnvironment.appEnvironment
             )

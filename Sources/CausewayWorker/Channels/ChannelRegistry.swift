@@ -52,7 +52,7 @@ final class ChannelRegistry {
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
             case UInt8(ascii: "d"):
                 if let entry = ChannelEntry(json: value) { content.entriesWithoutTombstone.append(entry) }
-            case UInt8(ascii: "t"): content.isComplete = Self.isComplete(value)
+            case UInt8(ascii: "t"): content.isComplete = Self.meansComplete(value)
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
@@ -81,7 +81,7 @@ final class ChannelRegistry {
         return Lookup(
             entry: entry,
             isUnreadable: values[0] != nil && entry == nil,
-            isRegistryComplete: Self.isComplete(values[1])
+            isRegistryComplete: Self.meansComplete(values[1])
         )
     }
 
@@ -170,7 +170,7 @@ final class ChannelRegistry {
         try hashes.removeFields(key(appEnvironment), intents.map { fieldName("i", $0.identifier) })
     }
 
-    func recordForeignChannels(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
+    func addForeignChannels(_ channels: [String], _ appEnvironment: AppEnvironment) throws(RedisError) {
         if !channels.isEmpty { try hashes.setFields(key(appEnvironment), channels.map { (fieldName("f", $0), []) }) }
     }
 
@@ -178,7 +178,7 @@ final class ChannelRegistry {
         try hashes.removeFields(key(appEnvironment), channels.map { fieldName("f", $0) })
     }
 
-    func recordReconciliation(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
+    func writeReconciliationTime(_ appEnvironment: AppEnvironment, atMilliseconds: Int64) throws(RedisError) {
         try hashes.setFields(key(appEnvironment), [(fieldName("r", ""), Array(String(atMilliseconds).utf8))])
     }
 
@@ -193,22 +193,26 @@ final class ChannelRegistry {
     /// the start again.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
-    private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
+    /// Whether this value of `completenessField` says that the registry is complete. It is not if the value is a token
+    /// of `makeRestorationToken`, or if there is none.
+    private static func meansComplete(_ value: [UInt8]?) -> Bool {
+        value.map { $0.first != UInt8(ascii: "?") } ?? false
+    }
 
     private static func makeRestorationToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
 
     func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        Self.isComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
+        Self.meansComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
-    /// Marks the registry as being restored: writes a random text, the restoration's token, into the field `t:`. Call
-    /// this before reading the topic. If another process has already written a token, both use that token.
+    /// Notes that the registry is being restored: writes a random text, the restoration's token, into the field `t:`.
+    /// Call this before reading the topic. If another process has already written a token, both use that token.
     ///
     /// - Returns: the token; nil if the registry is already complete, or if Redis has just lost the token again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
-        return Self.isComplete(token) ? nil : token
+        return Self.meansComplete(token) ? nil : token
     }
 
     /// Returns a published entry for the restored registry. A planned deletion is postponed, so that it is due after
@@ -258,12 +262,8 @@ final class ChannelRegistry {
         // this process died in between, no restoration would write them.
         guard try writeActiveChannelsToAudienceHashes(appEnvironment) else { return false }
         let completeSinceText = Array(String(atMilliseconds).utf8)
-        return try hashes.addMissingFields(
-            key(appEnvironment),
-            [],
-            if: .init(Self.completenessField, token, newValue: completeSinceText)
-        )
-            != nil
+        let condition = SharedHashes.FieldCondition(Self.completenessField, token, newValue: completeSinceText)
+        return try hashes.addMissingFields(key(appEnvironment), [], if: condition) != nil
     }
 
     /// How often one call of ``writeActiveChannelsToAudienceHashes(_:)`` may read the registry (R4).
@@ -391,7 +391,7 @@ final class ChannelRegistry {
     }
 
     private func audienceHashKey(_ app: String, _ audience: String) -> [UInt8]? {
-        InspectedAudienceKeys(app: app, audience: audience)?.hashKey
+        InspectedAudienceKeys(app: app, audience: audience)?.audienceKey
     }
 
     private static func channelField(_ environment: String) -> [UInt8] {

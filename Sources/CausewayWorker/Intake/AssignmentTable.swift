@@ -192,21 +192,21 @@ struct AssignmentTable {
         }
     }
 
-    /// Returns how many records of a topic's assigned partitions are known to be in the log and were not dealt yet. A
-    /// partition counts only after its first dealt record, because its `nextOffset` is unknown before.
-    func countUndealtRecords(of topic: Int32) -> Int64 {
+    /// Returns how many records of a topic's assigned partitions are known to be in the log and are not dealt to a lane
+    /// yet. A partition counts only after its first dealt record, because its `nextOffset` is unknown before.
+    func countRecordsToDeal(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
                 guard let entry = entries[index], entry.nextOffset >= 0 else { return sum }
-                let undealtRecordCount = max(0, entry.reportedLogEndOffset - entry.nextOffset)
-                let (total, hasOverflowed) = sum.addingReportingOverflow(undealtRecordCount)
+                let recordToDealCount = max(0, entry.reportedLogEndOffset - entry.nextOffset)
+                let (total, hasOverflowed) = sum.addingReportingOverflow(recordToDealCount)
                 return hasOverflowed ? .max : total
             }
     }
 
-    /// Returns the partitions of a topic whose log has records that were not dealt yet. A partition counts only after
-    /// its first dealt record, because its `nextOffset` is unknown before.
-    func findPartitionsWithUndealtRecords(of topic: Int32) -> [TopicPartition] {
+    /// Returns the partitions of a topic whose log has records that are not dealt to a lane yet. A partition counts
+    /// only after its first dealt record, because its `nextOffset` is unknown before.
+    func findPartitionsWithRecordsToDeal(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.reportedLogEndOffset > $0.nextOffset }.filter { $0.topic.index == topic }
     }
 

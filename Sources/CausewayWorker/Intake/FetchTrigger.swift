@@ -23,11 +23,11 @@ struct FetchTrigger {
     ///
     /// - Parameters:
     ///   - queuedRecordCount: records that were fetched and not dealt.
-    ///   - undealtRecordCount: records that are known to be in the log and were not dealt, including the queued
-    ///     records.
-    mutating func triggerIfDue(queuedRecordCount: Int, undealtRecordCount: Int64, nowMilliseconds: Int64) -> Bool {
+    ///   - recordToDealCount: records that are known to be in the log and are not dealt to a lane yet, including the
+    ///     queued records.
+    mutating func triggerIfDue(queuedRecordCount: Int, recordToDealCount: Int64, nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= triggerDueMilliseconds, queuedRecordCount <= Self.queuedRecordsMax,
-            undealtRecordCount > Int64(queuedRecordCount)
+            recordToDealCount > Int64(queuedRecordCount)
         else {
             return false
         }

@@ -45,7 +45,7 @@ extension Intake {
     /// lane's partitions of the deferred topic.
     func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
-            guard let milliseconds = mailbox.takePoolRecoveredAtWallMilliseconds() else { continue }
+            guard let milliseconds = mailbox.takePoolRecoveryAtWallMilliseconds() else { continue }
             poolRecoveredAtWallMilliseconds[lane] = milliseconds
             resume(
                 pausedPartitions.remove { $0.topic.index == Self.deferredTopicIndex && assignments[$0]?.lane == lane }

@@ -51,9 +51,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart, such as 3 and
     /// 67, share a bit and are woken together.
     private var lanesToWake: UInt64 = 0
-    /// Passes the consumer's calls to the intake, because the consumer needs its handler before the intake
-    /// exists.
-    private let relay: ConsumerRelay
+    /// The intake owns this handler. The handler refers to the intake weakly.
+    private let consumerHandler: IntakeConsumerHandler
     let wakeup: Wakeup
     let drainMilliseconds: Int64
     let bootstrapServers: String
@@ -108,15 +107,15 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         drainMilliseconds = setup.drainMilliseconds
         bootstrapServers = setup.consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? ""
         rereading = setup.rereading
-        let relay = ConsumerRelay()
+        let consumerHandler = IntakeConsumerHandler()
         consumer = try Consumer(
             properties: setup.consumerProperties,
             topics: setup.topics,
-            handler: relay,
-            logHandler: relay
+            handler: consumerHandler,
+            logHandler: consumerHandler
         )
-        self.relay = relay
-        relay.intake = self
+        self.consumerHandler = consumerHandler
+        consumerHandler.intake = self
         consumer.setWakeup(descriptor: wakeup.descriptor)
         producer.setWakeup(descriptor: wakeup.descriptor)
         try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
@@ -196,18 +195,18 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// Makes librdkafka fetch again before the consumer's queue is empty, so that a backlog is read without pauses.
     private func wakeFetchingIfDue() {
         guard consumer.stopsFetchingWhenFull else { return }
-        let undealtRecordCount = assignments.countUndealtRecords(of: Self.commandsTopicIndex)
+        let recordToDealCount = assignments.countRecordsToDeal(of: Self.commandsTopicIndex)
         let isDue = fetchTrigger.triggerIfDue(
             queuedRecordCount: consumer.queuedEventCount,
-            undealtRecordCount: undealtRecordCount,
+            recordToDealCount: recordToDealCount,
             nowMilliseconds: loop.nowMilliseconds
         )
         if isDue {
-            consumer.wakeFetching(of: assignments.findPartitionsWithUndealtRecords(of: Self.commandsTopicIndex))
+            consumer.wakeFetching(of: assignments.findPartitionsWithRecordsToDeal(of: Self.commandsTopicIndex))
         }
         // A lane that merges commands produces no results whose acknowledgements would wake this thread. So a timer
         // wakes the thread.
-        if undealtRecordCount > 0, !isFetchTimerSet {
+        if recordToDealCount > 0, !isFetchTimerSet {
             isFetchTimerSet = true
             _ = loop.schedule(
                 afterMilliseconds: FetchTrigger.intervalMilliseconds,

@@ -21,8 +21,8 @@ struct IntakeSetup: @unchecked Sendable {
 }
 
 /// Passes the consumer's calls to the intake, because the consumer needs a handler before the intake exists.
-final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
-    /// `weak`, because the intake owns this relay.
+final class IntakeConsumerHandler: ConsumerHandler, ClientLogHandler {
+    /// `weak`, because the intake owns this handler.
     weak var intake: Intake?
 
     func partitionsAssigned(_ partitions: [TopicPartition]) { intake?.partitionsAssigned(partitions) }

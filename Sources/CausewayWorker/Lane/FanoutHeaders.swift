@@ -100,8 +100,8 @@ enum FanoutHeaders {
             instruction.range.index, instruction.range.rangeCount,
             grant.timestamp, grant.priority, grant.frequentUpdatesPriority, grant.isDemoted ? 1 : 0,
             instruction.partition, instruction.offset,
-            instruction.recordTimestampMilliseconds, instruction.receivedAtMilliseconds,
-            instruction.admittedAtMilliseconds,
+            instruction.recordTimestampMilliseconds, instruction.receivedAtWallMilliseconds,
+            instruction.admittedAtWallMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
             instruction.channel == nil ? rangeFormatNumber : broadcastFormatNumber,
         ]
@@ -143,9 +143,9 @@ enum FanoutHeaders {
             let partition = nextNumber(Int32.self), let offset = nextNumber(Int64.self), partition >= 0,
             validOffsets.contains(offset),
             let recordTimestampMilliseconds = nextNumber(Int64.self),
-            let receivedAtMilliseconds = nextNumber(Int64.self),
-            let admittedAtMilliseconds = nextNumber(Int64.self),
-            [recordTimestampMilliseconds, receivedAtMilliseconds, admittedAtMilliseconds]
+            let receivedAtWallMilliseconds = nextNumber(Int64.self),
+            let admittedAtWallMilliseconds = nextNumber(Int64.self),
+            [recordTimestampMilliseconds, receivedAtWallMilliseconds, admittedAtWallMilliseconds]
                 .allSatisfy(validMilliseconds.contains),
             let alertTimestamp = nextNumber(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = nextNumber(UInt64.self), let isAlertExpired = nextFlag()
@@ -164,8 +164,8 @@ enum FanoutHeaders {
             partition: partition,
             offset: offset,
             recordTimestampMilliseconds: recordTimestampMilliseconds,
-            receivedAtMilliseconds: receivedAtMilliseconds,
-            admittedAtMilliseconds: admittedAtMilliseconds,
+            receivedAtWallMilliseconds: receivedAtWallMilliseconds,
+            admittedAtWallMilliseconds: admittedAtWallMilliseconds,
             alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
             channelsForStarts: channelsOfStart,

@@ -15,14 +15,14 @@ extension Lane {
         }
         // If APNs responded to no push, or if the time of the command's record is unknown, there is no duration to
         // observe.
-        guard resultContent.recordTimestampMilliseconds >= 0, resultContent.lastResponseAtMilliseconds >= 0 else {
+        guard resultContent.recordTimestampMilliseconds >= 0, resultContent.lastResponseAtWallMilliseconds >= 0 else {
             return
         }
         metrics.observe(
             outgoingRecord.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
             appIndex,
             microseconds: Self.clampedMicroseconds(
-                resultContent.lastResponseAtMilliseconds - resultContent.recordTimestampMilliseconds
+                resultContent.lastResponseAtWallMilliseconds - resultContent.recordTimestampMilliseconds
             )
         )
     }

@@ -14,8 +14,8 @@ extension Lane {
             let finishedTrace = tracer.makeFannedOutTrace(
                 trace,
                 view,
-                admittedAtMilliseconds: command.admittedAtMilliseconds ?? -1,
-                atMilliseconds: now.wallMilliseconds
+                admittedAtWallMilliseconds: command.admittedAtWallMilliseconds ?? -1,
+                atWallMilliseconds: now.wallMilliseconds
             )
         else { return }
         tracer.export(finishedTrace)
@@ -39,7 +39,7 @@ extension Lane {
                 trace,
                 FinishedRange(resultContent),
                 appIndex: audiences.appIndex(of: outgoingRecord),
-                atMilliseconds: now.wallMilliseconds
+                atWallMilliseconds: now.wallMilliseconds
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
@@ -58,7 +58,7 @@ extension FinishedRange {
             outcome: resultContent.outcome,
             memberCount: resultContent.memberCount,
             priority: resultContent.priority,
-            receivedAtMilliseconds: resultContent.receivedAtMilliseconds
+            receivedAtMilliseconds: resultContent.receivedAtWallMilliseconds
         )
     }
 }

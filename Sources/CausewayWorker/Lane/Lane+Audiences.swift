@@ -18,7 +18,7 @@ extension Lane {
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
-                delivery.handoverTaken()
+                delivery.removeNextHandover()
             }
             // The core for audiences gives back the commands that it has finished, for example superseded ones. This
             // makes room for the next commands.
@@ -31,14 +31,14 @@ extension Lane {
     private func takeBackAudienceCommands() {
         while let command = audiences.takeReturnedCommand() {
             if command.handoverResult == .fannedOut { noteFannedOut(command) }
-            delivery.handoverEnded(
+            delivery.endHandover(
                 command.record,
                 command.handoverResult,
                 reason: UnsafeRawBufferPointer(
                     start: command.reason.utf8Start,
                     count: command.reason.utf8CodeUnitCount
                 ),
-                admittedAtWallMilliseconds: command.admittedAtMilliseconds,
+                admittedAtWallMilliseconds: command.admittedAtWallMilliseconds,
                 now: now
             )
         }
@@ -56,7 +56,7 @@ extension Lane {
                 IncomingMembershipChange(change, delivery.view(change.member.record)),
                 now: now
             )
-            delivery.membershipChangeTaken()
+            delivery.removeNextMembershipChange()
         }
         while let member = audiences.takeMemberWithEndedChange() { delivery.audiencesNotified(member, now: now) }
     }
@@ -90,7 +90,7 @@ extension IncomingCommand {
             partition: view.sourcePartition,
             offset: view.sourceOffset,
             recordTimestampMilliseconds: view.recordTimestampMilliseconds,
-            receivedAtMilliseconds: view.receivedAtMilliseconds,
+            receivedAtWallMilliseconds: view.receivedAtWallMilliseconds,
             trace: view.trace,
             droppedFields: view.droppedFields
         )
@@ -105,10 +105,10 @@ extension IncomingMembershipChange {
             joinedAudiences: change.joinedAudiences,
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
             formerAudiences: change.formerAudiences,
-            leftAtMilliseconds: change.leftAtMilliseconds,
+            leftAtWallMilliseconds: change.leftAtWallMilliseconds,
             token: view.token,
             environment: view.environment,
-            registeredAtMilliseconds: view.registeredAtMilliseconds,
+            registeredAtWallMilliseconds: view.registeredAtWallMilliseconds,
             allowsFrequentUpdates: view.allowsFrequentUpdates != false,
             supportsChannels: view.supportsChannels,
             shownVersion: view.shownVersion
@@ -129,14 +129,14 @@ extension Lane {
         while let issueOutcome = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
             switch issueOutcome {
             case .issued:
-                audiences.storeCallTaken()
+                audiences.removeNextStoreCall()
             case .notReady where audienceStore.hasSeveralServers && remainingPostponementCount > 0:
                 remainingPostponementCount -= 1
-                audiences.storeCallPostponed()
+                audiences.postponeNextStoreCall()
             case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
-                audiences.storeCallRefused(now: now)
+                audiences.refuseNextStoreCall(now: now)
             }
         }
     }
@@ -149,14 +149,14 @@ extension Lane {
         while let issueOutcome = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
             switch issueOutcome {
             case .issued:
-                audiences.activityStoreCallTaken()
+                audiences.removeNextActivityStoreCall()
             case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
                 remainingPostponementCount -= 1
-                audiences.activityStoreCallPostponed()
+                audiences.postponeNextActivityStoreCall()
             case .notReady, .full, .replicasMissing:
                 return
             case .outOfBounds:
-                audiences.activityStoreCallRefused(now: now)
+                audiences.refuseNextActivityStoreCall(now: now)
             }
         }
     }
@@ -190,11 +190,11 @@ extension Lane {
             switch produce(outgoingRecord, tag: tag) {
             case .queued:
                 unacknowledgedAudienceRecordCount += 1
-                audiences.outgoingRecordTaken()
+                audiences.removeNextOutgoingRecord()
             case .queueFull:
                 return
             case .failed(let error):
-                audiences.outgoingRecordTaken()
+                audiences.removeNextOutgoingRecord()
                 audiences.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }

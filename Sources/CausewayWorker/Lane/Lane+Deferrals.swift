@@ -8,11 +8,11 @@ import Reactor
 extension Lane {
     /// Writes a command to the deferred topic: normally to the partition with the source partition's number. The same
     /// lane usually reads both partitions, so an activity's newer state still replaces an older one. If
-    /// `defersToSourcePartition` is false, the record's key chooses the partition.
+    /// `deferralsKeepPartitionNumber` is false, the record's key chooses the partition.
     func produceDeferral(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
-        let dueWallMilliseconds = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
+        let dueWallMilliseconds = now.wallMilliseconds + reloadable.deferredDelayMilliseconds
         DeferredHeaders.append(
             view,
             topic: setup.delivery.name(of: view.topic),
@@ -24,7 +24,7 @@ extension Lane {
         setup.bundleIdentifiers[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         return setup.producer.produce(
             topic: setup.topics.deferred,
-            partition: defersToSourcePartition ? view.sourcePartition : -1,
+            partition: deferralsKeepPartitionNumber ? view.sourcePartition : -1,
             key: view.activity,
             value: writer.bytes,
             headers: headers,
@@ -39,7 +39,7 @@ extension Lane {
     /// deferred command, and this lane may send a newer state before the command's alert has rung.
     func noteDeferralFailure(_ errorCode: Int32, of outgoingRecord: OutgoingRecord) {
         guard outgoingRecord.kind == .deferral, errorCode == KafkaError.unknownPartitionCode else { return }
-        defersToSourcePartition = false
+        deferralsKeepPartitionNumber = false
     }
 
     /// If an APNs pool works again, asks the Kafka thread to read this lane's deferred records at once, even those that
@@ -49,7 +49,7 @@ extension Lane {
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
     func reportPoolRecovery() {
         guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportAtMilliseconds else { return }
-        nextRecoveryReportAtMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
+        nextRecoveryReportAtMilliseconds = loop.nowMilliseconds + reloadable.deferredDelayMilliseconds
         mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

@@ -38,9 +38,7 @@ extension Lane {
 
     private func takeSettings() {
         guard let settings = mailbox.takeSettings() else { return }
-        // The lane itself also reads these two settings.
-        setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
-        setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
+        reloadable = settings
         delivery.apply(settings)
         audiences.apply(settings)
     }
@@ -51,7 +49,7 @@ extension Lane {
         for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
             let (recordCount, isAssumed) = partitions.countUntakenRecords(
                 at: entryIndex,
-                assumedRecordCount: setup.delivery.readAheadLagRecords + 1,
+                assumedRecordCount: reloadable.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
             delivery.noteLag(

@@ -50,7 +50,7 @@ extension Lane {
         case .connectionLimitReached(let host):
             writeLog(.apnsConnectionLimit, pool, ["host": "\(host)"])
         case .breakerOpened(let cause):
-            writeLog(.apnsBreakerOpen, pool, ["cause": "\(cause)"])
+            writeLog(.apnsBreakerOpen, pool, ["cause": "\(cause.name)"])
         case .breakerClosed:
             writeLog(.apnsBreakerClosed, pool, [:])
         case .providerTokenFailed(let reason, let detail):

@@ -31,16 +31,16 @@ extension Lane {
 
     private func observeLatencies(of view: RecordView, appIndex: Int) {
         if view.recordTimestampMilliseconds >= 0 {
-            observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtMilliseconds)
-            if let responseAtMilliseconds = view.responseAtMilliseconds {
-                let freshnessMilliseconds = responseAtMilliseconds - view.recordTimestampMilliseconds
+            observeLatency(.queue, from: view.recordTimestampMilliseconds, to: view.receivedAtWallMilliseconds)
+            if let responseAtWallMilliseconds = view.responseAtWallMilliseconds {
+                let freshnessMilliseconds = responseAtWallMilliseconds - view.recordTimestampMilliseconds
                 metrics.observe(.freshness, appIndex, microseconds: Self.clampedMicroseconds(freshnessMilliseconds))
             }
         }
-        observeLatency(.admit, from: view.receivedAtMilliseconds, to: view.admittedAtMilliseconds)
-        observeLatency(.stream, from: view.admittedAtMilliseconds, to: view.sentAtMilliseconds)
-        observeLatency(.apns, from: view.sentAtMilliseconds, to: view.responseAtMilliseconds)
-        observeLatency(.settle, from: view.responseAtMilliseconds, to: loop.wallMilliseconds)
+        observeLatency(.admit, from: view.receivedAtWallMilliseconds, to: view.admittedAtWallMilliseconds)
+        observeLatency(.stream, from: view.admittedAtWallMilliseconds, to: view.sentAtWallMilliseconds)
+        observeLatency(.apns, from: view.sentAtWallMilliseconds, to: view.responseAtWallMilliseconds)
+        observeLatency(.settle, from: view.responseAtWallMilliseconds, to: loop.wallMilliseconds)
     }
 
     /// Observes one part of a command's latency. Does nothing if one of the two times is nil: that step has not
@@ -48,7 +48,7 @@ extension Lane {
     private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64?, to endMilliseconds: Int64?) {
         guard let startMilliseconds, let endMilliseconds else { return }
         metrics.observe(
-            .latencyPartTime,
+            .latencyByPart,
             Int(part.rawValue),
             microseconds: Self.clampedMicroseconds(endMilliseconds - startMilliseconds)
         )

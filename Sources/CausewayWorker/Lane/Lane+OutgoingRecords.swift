@@ -20,7 +20,7 @@ extension Lane {
                 }
             switch produceOutcome {
             case .queued:
-                delivery.outgoingRecordTaken(outgoingRecord)
+                delivery.removeNextOutgoingRecord(outgoingRecord)
                 if outgoingRecord.kind == .endWithoutResult {
                     delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
@@ -29,7 +29,7 @@ extension Lane {
                 // usually causes this iteration. The timer of `reportOffsets` causes it at the latest.
                 return
             case .failed(let error):
-                delivery.outgoingRecordTaken(outgoingRecord)
+                delivery.removeNextOutgoingRecord(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
                 delivery.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
                 // After a failed deferral, the core may have put the command back into its activity's waiting list. The
@@ -45,7 +45,7 @@ extension Lane {
     private func exportTrace(of record: RecordIndex) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = RecordTrace(view.trace),
-            let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+            let finishedTrace = tracer.makeFinishedTrace(trace, view, atWallMilliseconds: now.wallMilliseconds)
         {
             tracer.export(finishedTrace)
         }
@@ -74,7 +74,7 @@ extension Lane {
             }
             // The result carries the span that this worker exports. Without such a span, the result carries the
             // command's trace context.
-            let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+            let finishedTrace = tracer.makeFinishedTrace(trace, view, atWallMilliseconds: now.wallMilliseconds)
             if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
@@ -106,7 +106,7 @@ extension Lane {
         result.status = view.httpStatus ?? 0
         result.reason = view.reason.isEmpty ? nil : view.reason
         // If nothing was sent, for example because no connection was ready, the result describes no push.
-        if view.sentAtMilliseconds != nil {
+        if view.sentAtWallMilliseconds != nil {
             result.apnsIdentifier = view.apnsIdentifier
             result.sentTimestamp = view.sentTimestamp
             result.priority = view.priority
@@ -119,10 +119,10 @@ extension Lane {
         result.policy = view.policyName.isEmpty ? nil : view.policyName
         result.attemptCount = Int(view.attemptCount)
         result.recordTimestampMilliseconds = view.recordTimestampMilliseconds
-        result.receivedAtMilliseconds = view.receivedAtMilliseconds
-        result.admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
-        result.sentAtMilliseconds = view.sentAtMilliseconds ?? -1
-        result.responseAtMilliseconds = view.responseAtMilliseconds ?? -1
+        result.receivedAtMilliseconds = view.receivedAtWallMilliseconds
+        result.admittedAtMilliseconds = view.admittedAtWallMilliseconds ?? -1
+        result.sentAtMilliseconds = view.sentAtWallMilliseconds ?? -1
+        result.responseAtMilliseconds = view.responseAtWallMilliseconds ?? -1
         return result
     }
 
@@ -145,7 +145,7 @@ extension Lane {
                     token: view.token,
                     environment: view.environment,
                     reason: view.reason,
-                    invalidAtMilliseconds: view.invalidAtMilliseconds
+                    invalidAtMilliseconds: view.invalidAtWallMilliseconds
                 )
                 .write(to: &writer)
                 return setup.producer.produce(
@@ -165,7 +165,7 @@ extension Lane {
         var source = delivery.source(of: record)
         source.withUTF8 { headers.append("source", UnsafeRawBufferPointer($0)) }
         if var trace = RecordTrace(view.trace) {
-            let finishedTrace = tracer.makeFinishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+            let finishedTrace = tracer.makeFinishedTrace(trace, view, atWallMilliseconds: now.wallMilliseconds)
             if let finishedTrace { trace.context = finishedTrace.context }
             trace.append(to: &headers)
         }

@@ -19,25 +19,25 @@ extension Lane {
         while let issueOutcome = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
             switch issueOutcome {
             case .issued:
-                delivery.storeCallTaken()
+                delivery.removeNextStoreCall()
             case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
                 // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
                 remainingPostponementCount -= 1
-                delivery.storeCallPostponed(now: now)
+                delivery.postponeNextStoreCall(now: now)
             case .replicasMissing:
-                delivery.storeCallSetAside(now: now)
+                delivery.setAsideNextStoreCall(now: now)
             case .notReady, .full:
                 // The call stays in the queue. When a reply has made room, or when a connection is ready, another
                 // iteration tries the call again.
                 return
             case .outOfBounds:
-                delivery.storeCallRefused("Redis: the call exceeds Redis' limits", now: now)
+                delivery.refuseNextStoreCall("Redis: the call exceeds Redis' limits", now: now)
             }
         }
     }
 
     func passStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        if Audiences.isActivityStoreCall(tag: tag) {
+        if Audiences.isOwnActivityStoreCall(tag: tag) {
             audiences.activityStoreReplied(tag: tag, now: now)
         } else {
             delivery.storeReplied(tag: tag, reply, now: now)
@@ -59,7 +59,7 @@ extension Lane {
         } else if error.needsOperatorAction {
             writeLog(.redisError, ["script": "\(script)", "reason": "\(error)"])
         }
-        if Audiences.isActivityStoreCall(tag: tag) {
+        if Audiences.isOwnActivityStoreCall(tag: tag) {
             audiences.activityStoreFailed(tag: tag, failure, now: now)
         } else if failure == .refused {
             reportRefusal(tag, reason: error.reason)

@@ -7,7 +7,13 @@ import Logging
 import Observability
 import Reactor
 
-/// The shell around the cores of one thread. It carries out what the cores decide, and decides nothing itself (R1).
+/// The shell around the cores of one thread. The cores decide about records, commands and pushes, and the lane carries
+/// this out (R1). A lane itself decides only about its own I/O, for example:
+/// - how often it iterates (`chooseIterationInterval`)
+/// - which pools get no push, because they refused one and have reported no room since (`LanePool.isFull`)
+/// - which partition of the deferred topic gets a record (`deferralsKeepPartitionNumber`)
+///
+/// The lane also tells the cores what only the shell knows, such as whether a pool permits retries (`RetryPermission`).
 ///
 /// Everything runs on the lane's own event loop (R2). Replies of Redis and responses of APNs go to the cores when they
 /// arrive. At the end of the iteration, the lane takes orders, delivery reports and records. Then the cores decide, and
@@ -39,7 +45,10 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     let loop: EventLoop
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
-    var setup: LaneSetup
+    let setup: LaneSetup
+    /// The settings that the last reload brought; before the first reload, those of ``setup``. The lane does not use
+    /// the contracts: only ``delivery`` has those that apply.
+    var reloadable: ReloadableSettings
 
     // MARK: - Cores
 
@@ -50,10 +59,12 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
 
     // MARK: - Stores and pools
 
-    private lazy var storeRelay = LaneStoreRelay(lane: self)
-    private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// Whether the activity store's connection was ready before, so that the metrics count only reconnections.
+    /// The lane owns this handler, and the handler refers to the lane `unowned`. Lazy, because the handler needs a
+    /// complete lane.
+    private lazy var storeHandler = LaneStoreHandler(lane: self)
+    private(set) lazy var store = ActivityStore(loop: loop, configuration: setup.redis, handler: storeHandler)
+    private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeHandler)
+    /// What happened to the activity store's connection, so that the metrics count only reconnections.
     var redisConnectionHistory = RedisConnectionHistory()
     /// The pools, one for each app and environment. A pool's position is its number in the metrics.
     var pools: [LanePool] = []
@@ -72,7 +83,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     var unacknowledgedAudienceRecordCount = 0
     /// Whether a deferred record goes to the partition of the deferred topic that has its source partition's number.
     /// False after that topic turned out to have fewer partitions than the commands topic.
-    var defersToSourcePartition = true
+    var deferralsKeepPartitionNumber = true
 
     // MARK: - Metrics, log and traces
 
@@ -101,6 +112,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
+        reloadable = setup.delivery.reloadable
         metrics = ThreadMetrics(publishingTo: setup.metricRegistry.lanes[number])
         publishedSupersededCounts = setup.bundleIdentifiers.map { _ in 0 }
         roundGauges = setup.bundleIdentifiers.map { _ in RoundGauges() }

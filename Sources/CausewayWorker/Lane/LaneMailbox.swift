@@ -177,7 +177,9 @@ final class LaneMailbox: Sendable {
         poolRecoveredAtWallMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
 
-    func takePoolRecoveredAtWallMilliseconds() -> Int64? {
+    /// Returns when an APNs pool of the lane last began to work again, UNIX milliseconds; nil: none did since the last
+    /// call.
+    func takePoolRecoveryAtWallMilliseconds() -> Int64? {
         guard poolRecoveredAtWallMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
         return poolRecoveredAtWallMilliseconds.exchange(0, ordering: .relaxed)
     }

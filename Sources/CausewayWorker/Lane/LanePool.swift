@@ -64,9 +64,9 @@ private final class LanePoolResponseHandler: PushHandler {
             status: response.status,
             reason: response.reasonText,
             advice: response.reason.advice,
-            invalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
-            sentAtMilliseconds: response.sentAtMilliseconds,
-            responseAtMilliseconds: response.responseAtMilliseconds,
+            invalidAtWallMilliseconds: response.tokenInvalidAtMilliseconds,
+            sentAtWallMilliseconds: response.sentAtMilliseconds,
+            responseAtWallMilliseconds: response.responseAtMilliseconds,
             connectionNumber: response.connectionNumber,
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
             isTokenRefusalTrusted: owner?.apnsPool.trustsTokenRefusals ?? false

@@ -8,7 +8,8 @@ import Observability
 import Reactor
 import Redis
 
-/// The values from which every lane is built. Made once at the start and read by all lanes.
+/// The values from which every lane is built. Made once at the start, read by all lanes, and never changed: what a
+/// reload changes is in ``Lane/reloadable`` and in the cores.
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool. Every lane has such a pool.
     struct Pool {

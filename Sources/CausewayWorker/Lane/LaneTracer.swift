@@ -48,25 +48,25 @@ final class LaneTracer {
     }
 
     /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
-    func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
+    func makeFinishedTrace(_ trace: RecordTrace, _ view: RecordView, atWallMilliseconds: Int64) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
-        return FinishedTrace(trace, view, seed: seed, finishedAtMilliseconds: atMilliseconds)
+        return FinishedTrace(trace, view, seed: seed, finishedAtMilliseconds: atWallMilliseconds)
     }
 
     /// Returns the trace of a command to an audience after the command's fan-out; nil if the trace is not exported.
     func makeFannedOutTrace(
         _ trace: RecordTrace,
         _ view: RecordView,
-        admittedAtMilliseconds: Int64,
-        atMilliseconds: Int64
+        admittedAtWallMilliseconds: Int64,
+        atWallMilliseconds: Int64
     ) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(
             fannedOut: trace,
             view,
             seed: seed,
-            admittedAtMilliseconds: admittedAtMilliseconds,
-            finishedAtMilliseconds: atMilliseconds
+            admittedAtMilliseconds: admittedAtWallMilliseconds,
+            finishedAtMilliseconds: atWallMilliseconds
         )
     }
 
@@ -85,7 +85,7 @@ final class LaneTracer {
         _ trace: RecordTrace,
         _ range: FinishedRange,
         appIndex: Int,
-        atMilliseconds: Int64
+        atWallMilliseconds: Int64
     ) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(
@@ -93,7 +93,7 @@ final class LaneTracer {
             range,
             appIndex: appIndex,
             seed: seed,
-            finishedAtMilliseconds: atMilliseconds
+            finishedAtMilliseconds: atWallMilliseconds
         )
     }
 

@@ -16,7 +16,7 @@ extension RecordTrace {
 
     /// Adds the trace to the headers of a record that will be produced.
     func append(to headers: inout ProducedHeaders) {
-        withUnsafeTemporaryAllocation(byteCount: TraceContext.textBytes, alignment: 1) { text in
+        withUnsafeTemporaryAllocation(byteCount: TraceContext.textByteCount, alignment: 1) { text in
             context.write(to: text)
             headers.append("traceparent", UnsafeRawBufferPointer(text))
         }

@@ -37,34 +37,6 @@ struct ActivitySlot: BitwiseCopyable {
         UnsafeRawBufferPointer(start: identifierBlock.base, count: identifierByteCount)
     }
 
-    /// Whether the activity's next command must still wait for `earliestBeginAtMilliseconds`.
-    @inline(__always)
-    func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
-
-    /// A quick test, which is nearly always false: whether the next command possibly has to wait, because of its delay
-    /// or of a deferral. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
-    @inline(__always)
-    func hasPossibleWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || hasPossibleDeferralWait }
-
-    /// Whether `deferralWait` or `startWait` is ongoing, or was ongoing until its time passed. This test reads no
-    /// clock, so it may be true although the wait is over.
-    @inline(__always) var hasPossibleDeferralWait: Bool { deferralWait.isOrWasOngoing || startWait.isOrWasOngoing }
-
-    /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
-    /// are:
-    /// - the delay of its next command (`earliestBeginAtMilliseconds`)
-    /// - the wait of a rider for a newer command that carries its alert (`riderAwaitingCarrier`)
-    /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `startWait`)
-    /// - the pause of a command that has come back from there (`deferralWait`).
-    @inline(__always)
-    func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
-        var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
-        if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
-        if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
-        if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
-        return end == .max ? nil : end
-    }
-
     mutating func countServiceFault() { if serviceFaultCount < .max { serviceFaultCount += 1 } }
 
     /// Raises `serviceFaultCount` to the number that a deferred command brings from its earlier reading.

@@ -9,7 +9,7 @@ extension Delivery {
         finishRiderIfWaitIsOver(of: activity, now: now)
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
-        if activities[activity].hasPossibleWait(now: now) {
+        if activities[activity].mayHaveWait(now: now) {
             // First defer the commands that would wait too long in the lane. Then wait in three cases: no command is
             // left, the delay is not over, or a deferral must end first.
             deferOverdueCommands(of: activity, now: now)
@@ -62,35 +62,14 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Makes the activity pause until the first of its waits ends (`ActivitySlot.earliestWaitEndMilliseconds`). A long
-    /// wait consists of several pauses, because overdue commands are deferred only when a pause ends
-    /// (`deferOverdueCommands`). An activity without a wait is freed.
+    /// Makes the activity pause until the first of its waits ends. A long wait consists of several pauses, because
+    /// overdue commands are deferred only when a pause ends (`deferOverdueCommands`). An activity without a wait is
+    /// freed.
     private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
-        guard let endMilliseconds = pauseEndMilliseconds(of: activity, now: now) else {
+        guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now) else {
             return activities.free(activity)
         }
         activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
-    }
-
-    @inline(__always)
-    private func pauseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
-        let slot = activities.address(of: activity)
-        let earliestBeginAtMilliseconds = slot.pointee.earliestBeginAtMilliseconds
-        // The fast path: nearly always the activity has a short delay or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.hasPossibleDeferralWait,
-            !exceedsDeferredDelay(earliestBeginAtMilliseconds - now.monotonicMilliseconds)
-        else { return pauseEndOfRareWaitMilliseconds(of: activity, now: now) }
-        return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
-    }
-
-    /// Returns the end of a pause that a rider, a deferral or a long delay causes; nil: there is no wait. Not inlined,
-    /// so that the fast path stays short.
-    @inline(never)
-    private func pauseEndOfRareWaitMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
-        guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
-        // A long wait consists of several short pauses (`pauseOrFree`).
-        guard isWaitLong(of: activity, now: now) else { return endMilliseconds }
-        return min(endMilliseconds, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has

@@ -4,7 +4,7 @@ import LiveActivity
 /// This core reads the records of these commands, and writes their results, except for commands that were fanned out.
 /// In the comments, a command to an audience may also be one to a channel.
 ///
-/// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
+/// What must hold: each record that the core of audiences took is passed to `endHandover` exactly once.
 /// Until then its slot, body and texts stay in memory, and its offset is not settled.
 extension Delivery {
     /// Queues a newly received command to an audience for the core of audiences.
@@ -40,7 +40,7 @@ extension Delivery {
     }
 
     /// The next command for the core of audiences; nil if there is none now. The command stays first until
-    /// `handoverTaken`.
+    /// `removeNextHandover`.
     ///
     /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets all of them
     /// together, so that an audience's newest command replaces the older ones. (R21)
@@ -52,7 +52,7 @@ extension Delivery {
     }
 
     /// Removes the command that `nextHandover` named, because the core of audiences has taken it.
-    public mutating func handoverTaken() {
+    public mutating func removeNextHandover() {
         let record = handovers.popFirst() ?? rereadHandovers.popFirst()
         precondition(record != nil, "no command waits")
     }
@@ -63,7 +63,7 @@ extension Delivery {
     ///   - reason: the reason in the command's result; at most 64 bytes are kept.
     ///   - admittedAtWallMilliseconds: when the store last replied to the command's admission, UNIX milliseconds; nil:
     ///     it has not replied.
-    public mutating func handoverEnded(
+    public mutating func endHandover(
         _ record: RecordIndex,
         _ result: HandoverResult,
         reason: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),

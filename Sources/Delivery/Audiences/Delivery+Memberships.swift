@@ -20,7 +20,7 @@ import LiveActivity
 ///   (`RecordEnding`).
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
-    /// `membershipChangeTaken`.
+    /// `removeNextMembershipChange`.
     public var nextMembershipChange: MembershipChange? {
         guard let member = membershipChanges.firstUntaken, let change = membershipChanges[member] else { return nil }
         let slot = records.address(of: member.record)
@@ -33,12 +33,12 @@ extension Delivery {
             joinedAudiences: AudienceList(joinedAudiences),
             wasMemberOfAllAudiences: change.wasMemberOfAllAudiences,
             formerAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
-            leftAtMilliseconds: departures?.leftAtMilliseconds ?? 0
+            leftAtWallMilliseconds: departures?.leftAtMilliseconds ?? 0
         )
     }
 
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
-    public mutating func membershipChangeTaken() { membershipChanges.removeFirstUntaken() }
+    public mutating func removeNextMembershipChange() { membershipChanges.removeFirstUntaken() }
 
     /// Called when the core of audiences has notified all audiences of a change. If the member left audiences, asks
     /// Redis to record that they are notified. Otherwise ends the change and continues with its Kafka record

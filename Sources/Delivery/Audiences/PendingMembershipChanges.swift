@@ -75,7 +75,7 @@ struct PendingMembershipChanges: ~Copyable {
         )
     }
 
-    func leftAtMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.leftAtMilliseconds ?? 0 }
+    func leftAtWallMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.leftAtMilliseconds ?? 0 }
 }
 
 extension ChangingMember {

@@ -48,7 +48,7 @@ struct LaneContracts: ~Copyable {
     private var lastFittingAppIndex: UInt16 = 0
 
     /// - Parameter salt: a random number, different in each lane.
-    init(_ apps: [DeliveryConfiguration.App], salt: UInt64) {
+    init(_ apps: [ReloadableSettings.App], salt: UInt64) {
         appContracts = apps.enumerated()
             .map { position, app in
                 AppContract(

@@ -45,19 +45,17 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
-    /// Notes that the activity expects a deferred command. Newer states then wait for that command, if
-    /// `mustWaitForDeferral` says so.
-    ///
-    /// Usually this lane reads the command again, because the deferred record goes to the partition with the same
-    /// number. But another worker may read it after a rebalance, or if the deferred topic has fewer partitions. Then
-    /// the wait ends at its time. Redis decides which state is the newest, and a newer state may overtake the deferred
-    /// alert.
+    /// Notes that the activity expects a deferred command. Newer states then wait for that command if
+    /// `mustWaitForDeferral` says so, at most for the time that is set here. If another worker reads the command,
+    /// because of a rebalance or because the deferred topic has fewer partitions, the newer states may be sent after
+    /// this time, although the deferred alert has not rung.
     ///
     /// Does nothing if the lane has more activities than its limit of records, because a wait keeps the activity's slot
-    /// even without a record. Then only Redis decides which state is the newest.
+    /// even without a record.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
-        let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
+        let delayMilliseconds =
+            configuration.reloadable.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
         let (activity, waitEndMilliseconds) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
         if records[record].isStart {
             activities[activity].startWait.expect(records[record].version, until: waitEndMilliseconds, now: now)
@@ -119,7 +117,7 @@ extension Delivery {
             slot.pointee.deferral.count > 0 || records.count > records.limit / 2
             || records.usedBlockBytes > configuration.usedBlockBytesMax / 2
         let overdueAfterMilliseconds = min(
-            configuration.deferAfterMilliseconds,
+            configuration.reloadable.deferAfterMilliseconds,
             defersEarly ? Self.earlyDeferAfterMilliseconds : .max
         )
         guard
@@ -192,52 +190,6 @@ extension Delivery {
         }
     }
 
-    /// Whether a wait is so long that a command spends it in the deferred topic.
-    @inline(__always)
-    func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool { milliseconds > configuration.deferredDelayMilliseconds }
-
-    /// Whether the activity's wait is longer than `deferredDelayMilliseconds`. Its commands spend the wait in the
-    /// deferred topic as soon as they are overdue (`isOverdue`).
-    @inline(__always)
-    func isWaitLong(of activity: ActivityIndex, now: Moment) -> Bool {
-        let slot = activities.address(of: activity)
-        return exceedsDeferredDelay(slot.pointee.earliestBeginAtMilliseconds - now.monotonicMilliseconds)
-            || slot.pointee.deferralWait.isPause && isPauseLong(of: activity, now: now)
-    }
-
-    private func isPauseLong(of activity: ActivityIndex, now: Moment) -> Bool {
-        guard let head = activities[activity].waitingList.head else { return false }
-        return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
-    }
-
-    /// Whether an activity must wait before it begins its next command: a deferred command must come back from the
-    /// deferred topic first, or the next command has come back from there and still pauses. Does not test the delay of
-    /// the next command (`isNextCommandDelayed`).
-    func mustWaitForDeferral(of activity: ActivityIndex, now: Moment) -> Bool {
-        let slot = activities.address(of: activity)
-        guard let head = slot.pointee.waitingList.head else { return false }
-        let isStart = records[head].isStart
-        if !isStart, !records[head].lifetime.isEnd, isStartExpected(before: head, of: activity, now: now) {
-            return true
-        }
-        guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
-        if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
-        guard !isStart else { return false }
-        // While the pool is blocked, a newer state waits for the deferred one, and then replaces it and carries its
-        // alert. Otherwise an outage would leave one deferred copy for each state.
-        if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
-        // While the pool works, a state waits only for a deferred alert, and only if the state's own alert is not
-        // newer. Without this wait, the phone would show the newer state without ringing.
-        guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
-        return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
-    }
-
-    /// Whether the lane expects a deferred start that comes before this update or end.
-    func isStartExpected(before record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        activities[activity].startWait
-            .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
-    }
-
     // MARK: - Commands that wait for a pool
 
     /// When `reviewPoolQueues` next has something to do, a monotonic time; nil while nothing waits for a pool.
@@ -254,7 +206,10 @@ extension Delivery {
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedEntryCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
-        let silentAfterMilliseconds = min(OutageWatch.outageAfterMilliseconds, configuration.deferAfterMilliseconds / 2)
+        let silentAfterMilliseconds = min(
+            OutageWatch.outageAfterMilliseconds,
+            configuration.reloadable.deferAfterMilliseconds / 2
+        )
         let isStoreSilent = storeOutageWatch.isSilent(forMilliseconds: silentAfterMilliseconds, now: now)
         for poolKey in pools.poolKeys {
             if isStoreSilent {
@@ -262,8 +217,8 @@ extension Delivery {
             } else {
                 pools.evaluateThroughput(
                     poolKey,
-                    measuredMillisecondsMin: configuration.deferAfterMilliseconds,
-                    sendingMillisecondsMax: configuration.deferredDelayMilliseconds,
+                    measuredMillisecondsMin: configuration.reloadable.deferAfterMilliseconds,
+                    sendingMillisecondsMax: configuration.reloadable.deferredDelayMilliseconds,
                     now: now
                 )
             }

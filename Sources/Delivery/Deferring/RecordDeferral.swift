@@ -44,8 +44,8 @@ struct DeferralWait: BitwiseCopyable {
 
     init() {}
 
-    /// Whether there is a wait, or there was one whose time has passed.
-    @inline(__always) var isOrWasOngoing: Bool { untilMilliseconds != .min }
+    /// Whether the wait has an end, which may have passed. This test needs no time, unlike `isOngoing`.
+    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
@@ -78,8 +78,8 @@ struct StartWait: BitwiseCopyable {
     /// The version of the expected start. It has a meaning only while a start is expected.
     private var version = Version.zero
 
-    /// Whether a start is expected, or was expected and did not come in time.
-    @inline(__always) var isOrWasOngoing: Bool { untilMilliseconds != .min }
+    /// Whether the wait has an end, which may have passed. This test needs no time, unlike `isOngoing`.
+    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }

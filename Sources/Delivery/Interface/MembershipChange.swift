@@ -13,7 +13,7 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 /// one counts.
 ///
 /// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
-/// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/allowsFrequentUpdates``,
+/// ``RecordView/environment``, ``RecordView/registeredAtWallMilliseconds``, ``RecordView/allowsFrequentUpdates``,
 /// ``RecordView/supportsChannels``, ``RecordView/shownVersion``. The bytes are valid until
 /// ``Delivery/audiencesNotified(_:now:)``.
 public struct MembershipChange {
@@ -24,5 +24,5 @@ public struct MembershipChange {
     public let formerAudiences: AudienceList
     /// When the member left `formerAudiences`, UNIX milliseconds; 0 if it left none. A registration from before this
     /// time does not make the activity or device a member of these audiences again.
-    public let leftAtMilliseconds: Int64
+    public let leftAtWallMilliseconds: Int64
 }

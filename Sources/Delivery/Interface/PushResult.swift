@@ -46,11 +46,11 @@ public struct PushResult {
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
     /// From when on APNs calls the token dead, UNIX milliseconds. Only a 410 has this time; -1: none.
-    public var invalidAtMilliseconds: Int64
+    public var invalidAtWallMilliseconds: Int64
     /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
-    public var sentAtMilliseconds: Int64
+    public var sentAtWallMilliseconds: Int64
     /// When the response came, or when the attempt ended without one, UNIX milliseconds.
-    public var responseAtMilliseconds: Int64
+    public var responseAtWallMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connectionNumber: UInt32
     /// Whether the pool may retry a push now (`RetryPermission`).
@@ -67,9 +67,9 @@ public struct PushResult {
         status: UInt16,
         reason: UnsafeRawBufferPointer,
         advice: StaticString = "",
-        invalidAtMilliseconds: Int64,
-        sentAtMilliseconds: Int64,
-        responseAtMilliseconds: Int64,
+        invalidAtWallMilliseconds: Int64,
+        sentAtWallMilliseconds: Int64,
+        responseAtWallMilliseconds: Int64,
         connectionNumber: UInt32 = 0,
         isRetryPermitted: Bool = true,
         isTokenRefusalTrusted: Bool = true
@@ -81,8 +81,8 @@ public struct PushResult {
         self.status = status
         self.reason = reason
         self.advice = advice
-        self.invalidAtMilliseconds = invalidAtMilliseconds
-        self.sentAtMilliseconds = sentAtMilliseconds
-        self.responseAtMilliseconds = responseAtMilliseconds
+        self.invalidAtWallMilliseconds = invalidAtWallMilliseconds
+        self.sentAtWallMilliseconds = sentAtWallMilliseconds
+        self.responseAtWallMilliseconds = responseAtWallMilliseconds
     }
 }

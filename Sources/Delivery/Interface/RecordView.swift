@@ -49,16 +49,16 @@ public struct RecordView {
     /// The record's offset in ``sourcePartition``.
     public var sourceOffset: Int64 { slot.source.offset }
     /// When the token was registered, or unregistered by a tombstone, UNIX milliseconds.
-    public var registeredAtMilliseconds: Int64 { slot.token.registeredAtWallMilliseconds }
+    public var registeredAtWallMilliseconds: Int64 { slot.token.registeredAtWallMilliseconds }
     /// From when on the token is dead, UNIX milliseconds. Only for an invalidation.
-    public var invalidAtMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtWallMilliseconds }
+    public var invalidAtWallMilliseconds: Int64 { slot.push.tokenRetirementRule.invalidAtWallMilliseconds }
     // The times of the record, UNIX milliseconds. Kafka's timestamp and the time of the receipt are -1 if they are not
     // known. The other times are nil until the step has happened.
     public var recordTimestampMilliseconds: Int64 { slot.times.recordTimestampMilliseconds }
-    public var receivedAtMilliseconds: Int64 { slot.times.receivedAtWallMilliseconds }
-    public var admittedAtMilliseconds: Int64? { slot.times.admittedAtWallMilliseconds }
-    public var sentAtMilliseconds: Int64? { slot.times.sentAtWallMilliseconds }
-    public var responseAtMilliseconds: Int64? { slot.times.responseAtWallMilliseconds }
+    public var receivedAtWallMilliseconds: Int64 { slot.times.receivedAtWallMilliseconds }
+    public var admittedAtWallMilliseconds: Int64? { slot.times.admittedAtWallMilliseconds }
+    public var sentAtWallMilliseconds: Int64? { slot.times.sentAtWallMilliseconds }
+    public var responseAtWallMilliseconds: Int64? { slot.times.responseAtWallMilliseconds }
 
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.

@@ -103,7 +103,9 @@ extension Delivery {
     }
 
     private func defaultLifetimeMilliseconds(_ appIndex: UInt16) -> Int64 {
-        policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].defaultPolicyIndex))
+        policies.lifetimeMilliseconds(
+            UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(appIndex)].defaultPolicyIndex)
+        )
     }
 
     /// Returns the event that a record reports to the timetable.
@@ -175,7 +177,7 @@ extension Delivery {
         // worked on. A deferred command usually comes back from the deferred topic within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let firstLeaseMilliseconds =
-            2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
+            2 * (configuration.reloadable.deferAfterMilliseconds + configuration.reloadable.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
             beganAtMilliseconds: identifier?.beganAtMilliseconds ?? 0,

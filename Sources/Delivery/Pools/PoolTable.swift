@@ -196,11 +196,12 @@ final class PoolTable {
 
     // MARK: - Responses and outages
 
-    /// Notes a response that is about the push itself or its token, and so shows that APNs works.
+    /// Notes a response that is about the push itself or its token, and so shows that APNs works. May end the block of
+    /// the pool (``isBlocked(_:)``).
     /// - Parameter isCountedInRate: whether the response counts in the pool's rate of responses. False if APNs refused
     ///   a token that may still be right: its push waits and is sent again.
-    func noteThatAPNsWorks(
-        for poolKey: PoolKey,
+    func noteResponse(
+        of poolKey: PoolKey,
         isCountedInRate: Bool,
         sendingMillisecondsMax: Int64,
         now: Moment

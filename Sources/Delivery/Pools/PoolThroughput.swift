@@ -12,7 +12,7 @@ struct PoolThroughput: BitwiseCopyable {
     /// When the present measurement of the rate began; `.max`: the rate is not being measured.
     private var measurementBeganAtMilliseconds: Int64 = .max
     /// The number of responses during the present measurement. A response counts if
-    /// `PoolTable.noteThatAPNsWorks` is called with `isCountedInRate`.
+    /// `PoolTable.noteResponse` is called with `isCountedInRate`.
     private var responseCount: Int64 = 0
     /// The number of responses during the previous measurement.
     private var previousResponseCount: Int64 = 0

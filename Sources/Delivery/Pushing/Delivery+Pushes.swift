@@ -80,9 +80,9 @@ extension Delivery {
             // If the configuration may be wrong instead of the refused token, the push waits and is sent again. Such a
             // response does not count in the pool's rate of responses.
             let isCountedInRate = result.isTokenRefusalTrusted || result.disposition != .tokenSuspect
-            let sendingMillisecondsMax = configuration.deferredDelayMilliseconds
-            pools.noteThatAPNsWorks(
-                for: PoolKey(records[record].pool),
+            let sendingMillisecondsMax = configuration.reloadable.deferredDelayMilliseconds
+            pools.noteResponse(
+                of: PoolKey(records[record].pool),
                 isCountedInRate: isCountedInRate,
                 sendingMillisecondsMax: sendingMillisecondsMax,
                 now: now

@@ -69,7 +69,7 @@ extension Delivery {
     private mutating func randomRetryPauseMilliseconds(faultCount: UInt8) -> Int64 {
         // Without the limit of 24, many faults would shift all bits out of the number, and the pause would be 0.
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faultCount), 24)
-        return randomness.jitteredMilliseconds(min(configuration.retryMillisecondsMax, pauseMilliseconds))
+        return randomness.jitteredMilliseconds(min(configuration.reloadable.retryMillisecondsMax, pauseMilliseconds))
     }
 
     /// Retries the current command after its wait.

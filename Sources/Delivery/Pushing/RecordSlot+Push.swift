@@ -48,8 +48,8 @@ extension RecordSlot {
         push.avoidedConnectionNumber = result.connectionNumber
         setReason(result.reason)
         if result.reason.isEmpty { setReason(causewayReason(result)) }
-        if result.sentAtMilliseconds >= 0 { times.sentAtWallMilliseconds = result.sentAtMilliseconds }
-        times.responseAtWallMilliseconds = result.responseAtMilliseconds
+        if result.sentAtWallMilliseconds >= 0 { times.sentAtWallMilliseconds = result.sentAtWallMilliseconds }
+        times.responseAtWallMilliseconds = result.responseAtWallMilliseconds
     }
 
     /// Returns Causeway's own reason for the result, if APNs named none.
@@ -67,12 +67,12 @@ extension RecordSlot {
     /// returns false if the token was registered at or after the time from which APNs calls it dead: APNs may not know
     /// this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
-        guard result.invalidAtMilliseconds >= 0 else {
+        guard result.invalidAtWallMilliseconds >= 0 else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)
             return true
         }
-        guard token.registeredAtWallMilliseconds < result.invalidAtMilliseconds else { return false }
-        push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: result.invalidAtMilliseconds)
+        guard token.registeredAtWallMilliseconds < result.invalidAtWallMilliseconds else { return false }
+        push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: result.invalidAtWallMilliseconds)
         return true
     }
 }

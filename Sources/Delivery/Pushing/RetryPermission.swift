@@ -2,11 +2,11 @@
 ///
 /// A retry is sent if the pool's budget permits it. Only first attempts fill the budget, so the budget can stay empty
 /// after an outage. Retries are therefore also permitted in two cases:
-/// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
+/// - If nothing was sent for ``idleMillisecondsMin``, one retry is sent, to test whether APNs works again.
 /// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
 ///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
-    public static let idleMilliseconds: Int64 = 1_000
+    public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
     public static let acceptedResponsesMin = 10
 
@@ -19,7 +19,7 @@ public struct RetryPermission: Sendable {
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
         isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
-            || lastSentAtMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
+            || lastSentAtMilliseconds <= now.monotonicMilliseconds - Self.idleMillisecondsMin
     }
 
     public mutating func noteSentPush(now: Moment) { lastSentAtMilliseconds = now.monotonicMilliseconds }

@@ -23,8 +23,8 @@ extension Delivery {
     /// - Returns: whether no call may be made now.
     @inline(__always)
     mutating func holdBackStoreCallsIfNeeded(now: Moment) -> Bool {
-        guard storeOutageWatch.holdBackIfUnavailable(now: now) else { return false }
-        guard checkReadAheadEnd(since: storeOutageWatch.readingAheadSinceMilliseconds, now: now) else { return true }
+        guard let sinceMilliseconds = storeOutageWatch.holdBackIfUnavailable(now: now) else { return false }
+        guard checkReadAheadEnd(since: sinceMilliseconds, now: now) else { return true }
         storeOutageWatch.noteReadAheadEnd(now: now)
         return false
     }
@@ -35,8 +35,8 @@ extension Delivery {
     @inline(__always)
     mutating func holdBackPushesIfNeeded(of pool: PoolIdentifier, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
-        guard watch.pointee.holdBackIfUnavailable(now: now) else { return false }
-        guard checkReadAheadEnd(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return true }
+        guard let sinceMilliseconds = watch.pointee.holdBackIfUnavailable(now: now) else { return false }
+        guard checkReadAheadEnd(since: sinceMilliseconds, now: now) else { return true }
         watch.pointee.noteReadAheadEnd(now: now)
         return false
     }

@@ -9,10 +9,11 @@ struct OutageWatch: BitwiseCopyable {
     /// that were held back until then would at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
-    /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
-    private var waitingSinceMilliseconds = Int64.max
-    /// Since when the lane reads ahead before it uses the service again; `.max`: it does not read ahead.
-    private(set) var readingAheadSinceMilliseconds = Int64.max
+    /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.
+    private var waitingSinceMilliseconds: Int64?
+    /// Since when the lane reads ahead before it uses the service again (monotonic milliseconds); nil: it does not read
+    /// ahead.
+    private var readingAheadSinceMilliseconds: Int64?
     /// When the lane last finished reading ahead, a monotonic time; `.min`: never.
     private var readAheadEndMilliseconds = Int64.min
     /// When the lane last finished reading ahead, UNIX milliseconds; `.min`: never. If a push was admitted earlier, the
@@ -21,41 +22,44 @@ struct OutageWatch: BitwiseCopyable {
 
     /// Whether calls or pushes are held back. This begins when `holdBackIfUnavailable` finds an outage, and ends with
     /// `noteReadAheadEnd`.
-    var isReadingAhead: Bool { readingAheadSinceMilliseconds != .max }
+    var isReadingAhead: Bool { readingAheadSinceMilliseconds != nil }
 
     mutating func beginWaitIfNone(now: Moment) {
-        if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
+        if waitingSinceMilliseconds == nil { waitingSinceMilliseconds = now.monotonicMilliseconds }
     }
 
     /// Notes a response which shows that the service works. If other calls or pushes still wait, their time without a
     /// response counts from now. Do not call this for a response about a fault of the service: it would hide an outage.
     /// - Parameter awaitsMore: whether other calls or pushes still wait.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
-        waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
+        waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : nil
     }
 
     /// If the service was unavailable, holds calls or pushes back until `noteReadAheadEnd`. If the service then gives
     /// no response for `outageAfterMilliseconds`, they are held back once more.
-    /// - Returns: whether calls or pushes are held back.
+    /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
-    mutating func holdBackIfUnavailable(now: Moment) -> Bool {
-        guard readingAheadSinceMilliseconds != .max || isUnavailable(now: now) else { return false }
-        readingAheadSinceMilliseconds = min(readingAheadSinceMilliseconds, now.monotonicMilliseconds)
-        return true
+    mutating func holdBackIfUnavailable(now: Moment) -> Int64? {
+        if readingAheadSinceMilliseconds == nil, isUnavailable(now: now) {
+            readingAheadSinceMilliseconds = now.monotonicMilliseconds
+        }
+        return readingAheadSinceMilliseconds
     }
 
     /// Whether calls or pushes have had no response for at least `milliseconds`.
     func isSilent(forMilliseconds milliseconds: Int64, now: Moment) -> Bool {
-        waitingSinceMilliseconds != .max && now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
+        guard let waitingSinceMilliseconds else { return false }
+        return now.monotonicMilliseconds - waitingSinceMilliseconds >= milliseconds
     }
 
     mutating func noteReadAheadEnd(now: Moment) {
-        readingAheadSinceMilliseconds = .max
+        readingAheadSinceMilliseconds = nil
         (readAheadEndMilliseconds, readAheadEndWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)
     }
 
     @inline(__always)
     private func isUnavailable(now: Moment) -> Bool {
+        guard let waitingSinceMilliseconds else { return false }
         let sinceMilliseconds = max(waitingSinceMilliseconds, readAheadEndMilliseconds)
         return now.monotonicMilliseconds - sinceMilliseconds >= Self.outageAfterMilliseconds
     }

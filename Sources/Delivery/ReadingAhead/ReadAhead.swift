@@ -72,19 +72,21 @@ struct ReadAhead {
     init(_ configuration: DeliveryConfiguration) { apply(configuration) }
 
     mutating func apply(_ configuration: DeliveryConfiguration) {
-        readAheadLagRecords = configuration.readAheadLagRecords
-        readAheadMillisecondsMax = configuration.readAheadMillisecondsMax
+        readAheadLagRecords = configuration.reloadable.readAheadLagRecords
+        readAheadMillisecondsMax = configuration.reloadable.readAheadMillisecondsMax
     }
 
     /// When reading ahead ends if the lag does not change, a monotonic time; nil: the lane does not read ahead.
     var dueMilliseconds: Int64? {
-        phase == .reading ? min(smallLagDueMilliseconds, latestReadAheadEndMilliseconds) : nil
+        phase == .reading ? min(smallLagReadAheadEndMilliseconds, latestReadAheadEndMilliseconds) : nil
     }
 
     /// When the lane stops reading ahead at the latest, even if it is still behind: a monotonic time.
     private var latestReadAheadEndMilliseconds: Int64 { readingSinceMilliseconds + readAheadMillisecondsMax }
 
-    private var smallLagDueMilliseconds: Int64 {
+    /// When the lane stops reading ahead because its lag has then been small for `smallLagMilliseconds`: a monotonic
+    /// time. `.max`: the lag is not small.
+    private var smallLagReadAheadEndMilliseconds: Int64 {
         smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
     }
 
@@ -122,7 +124,7 @@ struct ReadAhead {
         switch phase {
         case .off: break
         case .reading:
-            if smallLagDueMilliseconds <= now.monotonicMilliseconds { return endReading() }
+            if smallLagReadAheadEndMilliseconds <= now.monotonicMilliseconds { return endReading() }
             if latestReadAheadEndMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
                 return .beginActivities

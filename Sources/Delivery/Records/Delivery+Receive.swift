@@ -220,7 +220,7 @@ extension Delivery {
     }
 
     func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {
-        UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].defaultPolicyIndex)
+        UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(appIndex)].defaultPolicyIndex)
     }
 }
 

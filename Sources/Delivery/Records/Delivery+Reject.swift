@@ -45,14 +45,14 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - address: the command's activity and device. Needed only if a store call about them follows the result.
-    ///   - decodedBytes: the bytes from which the command was decoded, if fields were dropped from the record's value
+    ///   - decodedInput: the bytes from which the command was decoded, if fields were dropped from the record's value
     ///     first; nil: the record's value.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: RecordIndex,
         _ identifier: TextRange = .absent,
         of address: (activity: TextRange, device: TextRange) = (.absent, .absent),
-        decodedFrom decodedBytes: UnsafeRawBufferPointer? = nil,
+        decodedFrom decodedInput: UnsafeRawBufferPointer? = nil,
         code: StaticString,
         detail: String
     ) {
@@ -62,7 +62,7 @@ extension Delivery {
         var detail = detail
         let key = record.key ?? UnsafeRawBufferPointer(start: nil, count: 0)
         let value = record.value ?? UnsafeRawBufferPointer(start: nil, count: 0)
-        let decodedBytes = decodedBytes ?? value
+        let decodedInput = decodedInput ?? value
         slot.deadLetter.valueForm = record.value == nil ? .absent : .asReceived
         slot.body = records.makeBody(copying: value)
         detail.withUTF8 { detail in
@@ -79,10 +79,10 @@ extension Delivery {
             slot.texts.trace = writer.append(record.trace)
             slot.texts.reason = writer.append(code)
             slot.deadLetter.detail = writer.append(detail)
-            slot.texts.subject = writer.append(address.activity, from: decodedBytes)
-            slot.texts.device = writer.append(address.device, from: decodedBytes)
+            slot.texts.subject = writer.append(address.activity, from: decodedInput)
+            slot.texts.device = writer.append(address.device, from: decodedInput)
             guard identifier.isAbsent else {
-                slot.texts.commandIdentifier = writer.append(identifier, from: decodedBytes)
+                slot.texts.commandIdentifier = writer.append(identifier, from: decodedInput)
                 return
             }
             let writtenByteCount = DefaultCommandIdentifier.write(

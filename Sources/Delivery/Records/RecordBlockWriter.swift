@@ -55,7 +55,7 @@ extension RecordSlot {
     }
 
     /// The value of the alert in the body; empty if there is none.
-    var alertBytes: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
+    var alertJSON: UnsafeRawBufferPointer { bodyLayout.alert.bytes(in: body.bytes) }
 
     /// Sets the reason. Keeps only its first `RecordBlockWriter.reasonBytesMax` bytes.
     mutating func setReason(_ bytes: UnsafeRawBufferPointer) {

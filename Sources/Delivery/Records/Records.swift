@@ -173,7 +173,7 @@ struct Records: ~Copyable {
     /// Copies bytes for a dead letter, or for a body that will be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
         let body = SharedBody(bytes.count, in: &arena)
-        body.mutableBytes.copyMemory(from: bytes)
+        body.mutableBuffer.copyMemory(from: bytes)
         return body
     }
 
@@ -182,7 +182,7 @@ struct Records: ~Copyable {
     /// Makes a body for a record's command. No other record shares this body.
     mutating func setBody(of record: RecordIndex, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyByteCount, in: &arena)
-        slots[record].bodyLayout = Body.write(command, from: value, into: body.mutableBytes)
+        slots[record].bodyLayout = Body.write(command, from: value, into: body.mutableBuffer)
         slots[record].body = body
     }
 
@@ -217,7 +217,7 @@ struct Records: ~Copyable {
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
         let body = SharedBody(Body.byteCount(oldBody.bytes, bodyLayout, carryingAlertBytes: alert.count), in: &arena)
-        slots[record].bodyLayout = Body.write(oldBody.bytes, bodyLayout, carrying: alert, into: body.mutableBytes)
+        slots[record].bodyLayout = Body.write(oldBody.bytes, bodyLayout, carrying: alert, into: body.mutableBuffer)
         slots[record].alert.sourceVersion = version
         slots[record].body = body
         oldBody.release(to: &arena)
@@ -226,7 +226,7 @@ struct Records: ~Copyable {
     mutating func removeAlert(fromBodyOf record: RecordIndex) {
         let (oldBody, bodyLayout) = (slots[record].body, slots[record].bodyLayout)
         let body = SharedBody(Body.byteCountWithoutAlert(oldBody.bytes, bodyLayout), in: &arena)
-        slots[record].bodyLayout = Body.writeWithoutAlert(oldBody.bytes, bodyLayout, into: body.mutableBytes)
+        slots[record].bodyLayout = Body.writeWithoutAlert(oldBody.bytes, bodyLayout, into: body.mutableBuffer)
         slots[record].alert.sourceVersion = nil
         slots[record].body = body
         oldBody.release(to: &arena)
@@ -245,10 +245,10 @@ struct Records: ~Copyable {
     /// because it may be in flight as the body of another record's push.
     private mutating func copyBodyIfShared(of record: RecordIndex) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
-        guard body.isShared else { return body.mutableBytes }
+        guard body.isShared else { return body.mutableBuffer }
         let copy = makeBody(copying: body.bytes)
         slots[record].body = copy
         body.release(to: &arena)
-        return copy.mutableBytes
+        return copy.mutableBuffer
     }
 }

@@ -33,10 +33,10 @@ struct SharedBody: BitwiseCopyable {
     private var isNone: Bool { block.isNone }
     var isShared: Bool { !isNone && referenceCount > 1 }
 
-    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBytes) }
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBuffer) }
 
     /// The bytes for writing. Write only while they have one reference.
-    var mutableBytes: UnsafeMutableRawBufferPointer {
+    var mutableBuffer: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
             : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: byteCount)

@@ -1,36 +1,36 @@
 import LiveActivity
 
-/// Some superseded commands get no result of their own (`kafka.supersededResults`). The newer command that replaces
-/// such a command counts it. For example, version 2 replaces version 1, and version 3 replaces version 2. Then only
-/// version 3 gets a result, which reports the count 2.
+/// Some superseded commands get no result of their own (`kafka.supersededResults`). The command that replaces such a
+/// command, its *replacement*, counts it. For example, version 2 replaces version 1, and version 3 replaces version 2.
+/// Then only version 3 gets a result, which reports the count 2.
 ///
-/// The older command's offset may be settled at once, because its record is not needed any more. The newer command is
+/// The replaced command's offset may be settled at once, because its record is not needed any more. The replacement is
 /// received and not settled, so the commit of its own partition cannot pass it. If this process dies, the next owner
-/// reads the newer command again, and that command replaces the older one again. The newer command ends in one of three
-/// ways:
-/// - It is settled with an outcome, or deferred. Then the older version can no longer be sent.
+/// reads the replacement again. If it also reads the replaced command again, the replacement replaces that one again.
+/// The replacement ends in one of three ways:
+/// - It is settled with an outcome, or deferred. Then the replaced command can no longer be sent.
 /// - It is dropped with its partition. Then the next owner reads it.
-/// - It is itself counted. Then a command with a still higher version counts both.
+/// - It is itself counted. Then its own replacement counts both.
 ///
-/// A superseded command with an alert is counted only if the newer command's alert, or the alert of the newer command's
-/// rider, replaces its alert. Otherwise the superseded command gets a result, even if the activity's current command
-/// has a newer alert.
+/// A superseded command with an alert is counted only if the alert of its replacement, or of the replacement's rider,
+/// replaces its alert. Otherwise the superseded command gets a result, even if the activity's current command has a
+/// newer alert.
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
-    /// Finishes a superseded command that does not become a rider. The command gets a result, or the newer one counts
-    /// it. Returns what became of the older command's slot.
-    mutating func finishSupersededCommand(_ older: RecordIndex, by newer: RecordIndex) -> SlotAfterMerge {
+    /// Finishes a superseded command that does not become a rider. The command gets a result, or `replacement` counts
+    /// it. Returns what became of the slot of `replaced`.
+    mutating func finishSupersededCommand(_ replaced: RecordIndex, by replacement: RecordIndex) -> SlotAfterMerge {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
-            records[older].mayEndWithoutResult,
-            !records[older].hasAlert || records[records.alertSource(of: newer)].hasOwnAlert
+            records[replaced].mayEndWithoutResult,
+            !records[replaced].hasAlert || records[records.alertSource(of: replacement)].hasOwnAlert
         else {
-            finish(older, .superseded)
+            finish(replaced, .superseded)
             return .inUse
         }
-        records[newer].ending.supersededCount.add(commandWith: records[older].ending.supersededCount)
-        finishRider(of: older, countableBy: newer)
-        return finishSupersededWithoutResult(older)
+        records[replacement].ending.supersededCount.add(commandWith: records[replaced].ending.supersededCount)
+        finishRider(of: replaced, withResultOrCountedBy: replacement)
+        return finishSupersededWithoutResult(replaced)
     }
 
     /// Finishes a superseded command without a result. Returns what became of its slot. The slot is freed at once,

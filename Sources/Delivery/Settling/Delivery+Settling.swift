@@ -95,14 +95,14 @@ extension Delivery {
     }
 
     /// Returns the next record to produce; nil if there is none now. The record stays first until
-    /// `outgoingRecordTaken`, because the producer may have no room for it.
+    /// `removeNextOutgoingRecord`, because the producer may have no room for it.
     public func nextOutgoingRecord(now: Moment) -> OutgoingRecord? {
         outgoingRecords.next(now: now) ?? deferrals.next(now: now)
     }
 
     /// Removes the outgoing record that `nextOutgoingRecord` named, because the producer has taken or refused it.
     /// After a refusal, the shell also calls `deliveryReportReceived`.
-    public mutating func outgoingRecordTaken(_ outgoingRecord: OutgoingRecord) {
+    public mutating func removeNextOutgoingRecord(_ outgoingRecord: OutgoingRecord) {
         if outgoingRecord.kind == .deferral { deferrals.removeFirst() } else { outgoingRecords.removeFirst() }
     }
 

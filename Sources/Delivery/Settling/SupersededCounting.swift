@@ -22,10 +22,10 @@ struct SupersededCounting {
 struct SupersededCount: BitwiseCopyable {
     private(set) var commandCount: UInt32 = 0
 
-    /// Adds a replaced command, and the commands that it had counted (`olderCount`). At its maximum the number no
-    /// longer grows.
-    mutating func add(commandWith olderCount: SupersededCount) {
-        let (sum, didOverflow) = commandCount.addingReportingOverflow(olderCount.commandCount &+ 1)
+    /// Adds a replaced command, and the commands that it had counted (`replacedCount`). At its maximum the number
+    /// no longer grows.
+    mutating func add(commandWith replacedCount: SupersededCount) {
+        let (sum, didOverflow) = commandCount.addingReportingOverflow(replacedCount.commandCount &+ 1)
         commandCount = didOverflow ? .max : sum
     }
 }

@@ -137,14 +137,14 @@ extension Delivery {
     /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
     /// change the activity's phase.
     mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement? = nil, now: Moment) {
-        guard let newer = commandReplacingCurrent(of: activity) else {
+        guard let replacement = commandReplacingCurrent(of: activity) else {
             preconditionFailure("no waiting command replaces the current one")
         }
         let current = activities[activity].currentCommand
         if let settlement { records[current].ending.settlement = settlement }
-        records.passToken(from: current, to: newer)
-        supersede(current, by: newer, now: now)
-        if let head = activities[activity].waitingList.head, head != newer, records[head].event == .end {
+        records.passToken(from: current, to: replacement)
+        supersede(current, by: replacement, now: now)
+        if let head = activities[activity].waitingList.head, head != replacement, records[head].event == .end {
             moveOlderAlert(to: head, of: activity, now: now)
         }
     }

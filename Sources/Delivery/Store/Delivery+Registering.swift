@@ -126,7 +126,7 @@ extension Delivery {
             !slot.pointee.hasAlert, older.version < slot.pointee.version,
             slot.pointee.hasRoom(forAlertBytes: Int(older.bodyLayout.alert.count))
         else { return }
-        records.write(older.alertBytes, of: older.alert.sourceVersion ?? older.version, intoBodyOf: record)
+        records.write(older.alertJSON, of: older.alert.sourceVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
         countCarriedAlert()
     }

@@ -8,13 +8,14 @@ import LiveActivity
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
-    public mutating func storeCallTaken() {
+    /// Removes the call that `withNextStoreCall` gave to the shell, because the shell has sent it.
+    public mutating func removeNextStoreCall() {
         precondition(storeQueue.popFirst() != nil, "no call waits")
     }
 
-    /// Called when the shell cannot make the next call, because the call exceeds Redis' limits. It would exceed them
-    /// again, so it is not repeated.
-    public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
+    /// Removes the next call and handles it as refused, because it exceeds Redis' limits. It would exceed them again,
+    /// so it is not repeated.
+    public mutating func refuseNextStoreCall(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         handleRefusedCall(ticket, reason: reason.bytes, now: now)
     }
@@ -29,7 +30,7 @@ extension Delivery {
     /// A command that asks for a token or an admission usually returns its credit and waits instead
     /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
     /// pool.
-    public mutating func storeCallPostponed(now: Moment) {
+    public mutating func postponeNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) {
             putBackForRedisServerPause(ticket, now: now)
@@ -77,7 +78,7 @@ extension Delivery {
 
     /// Sets the next call aside for at most a second, because too few replicas acknowledge its writes now. Other calls
     /// can be made meanwhile.
-    public mutating func storeCallSetAside(now: Moment) {
+    public mutating func setAsideNextStoreCall(now: Moment) {
         guard let ticket = storeQueue.popFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
     }

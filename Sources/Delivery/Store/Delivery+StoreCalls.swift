@@ -109,7 +109,9 @@ extension Delivery {
                 drawIdentifier: identifier
             )
         case .confirmActivityDepartures, .confirmDeviceDepartures:
-            return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))
+            return .confirmDepartures(
+                atMilliseconds: membershipChanges.leftAtWallMilliseconds(of: ChangingMember(ticket))
+            )
         case .reportLifetimeEvent:
             return .reportLifetimeEvent(
                 lifetimeEvent(of: slot, now: now),

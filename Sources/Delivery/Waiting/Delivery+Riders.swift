@@ -28,66 +28,69 @@ import LiveActivity
 /// - If a carrier expires as the current command, the carried alert is lost. A phone may have displayed the carrier's
 ///   state, so the rider's older state must not follow.
 extension Delivery {
-    /// Supersedes the command `older`, which APNs has not accepted and which `newer` replaces. Returns what became of
-    /// the slot of `older`. A caller that does not use `older` afterwards may ignore the result.
+    /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. Usually
+    /// `replacement` has the newer version (`Records.isReplaced`). Returns what became of the slot of `replaced`. A
+    /// caller that does not use `replaced` afterwards may ignore the result.
     ///
-    /// If `newer` may carry the alert of `older` (`mayCarryAlert`), the alert moves to `newer`. If the alert does not
-    /// fit there (`hasRoom`), it is lost. What becomes of `older`:
-    /// - If `older` itself brought the moved alert, it becomes the rider of `newer`, and is finished later.
-    /// - Otherwise `older` is finished now: it gets a result, or `newer` counts it. If its rider brought the moved
-    ///   alert, this rider becomes the rider of `newer`. A rider whose alert did not move is finished with `older`.
+    /// If `replacement` may carry the alert of `replaced` (`mayCarryAlert`), the alert moves to `replacement`. If the
+    /// alert does not fit there (`hasRoom`), it is lost. What becomes of `replaced`:
+    /// - If `replaced` itself brought the moved alert, it becomes the rider of `replacement`, and is finished later.
+    /// - Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If the rider of `replaced`
+    ///   brought the moved alert, this rider becomes the rider of `replacement`. A rider whose alert did not move is
+    ///   finished with `replaced`.
     @discardableResult
-    mutating func supersede(_ older: RecordIndex, by newer: RecordIndex, now: Moment) -> SlotAfterMerge {
-        let alertSource = records.alertSource(of: older)
-        if mayCarryAlert(alertSource, on: newer, now: now) {
-            if hasRoom(forAlertOf: alertSource, in: newer) {
-                moveAlert(of: alertSource, from: older, to: newer)
-                if alertSource == older { return .inUse }
+    mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotAfterMerge {
+        let alertSource = records.alertSource(of: replaced)
+        if mayCarryAlert(alertSource, on: replacement, now: now) {
+            if hasRoom(forAlertOf: alertSource, in: replacement) {
+                moveAlert(of: alertSource, from: replaced, to: replacement)
+                if alertSource == replaced { return .inUse }
             } else {
                 // The alert is lost, and the result of `alertSource` says so.
                 records[alertSource].setReason("alertDidNotFit")
             }
         }
-        // Redis must not settle `older` now, because its alert may be unsent. Otherwise the alert could be lost:
+        // If `replacement` has or carries an alert (`hasAlert` includes the alert of a rider), Redis must not settle
+        // `replaced` now. An alert that `replaced` brought or carried may be unsent, and could be lost:
         // 1. Redis counts the alert as sent or replaced.
-        // 2. `newer` is dropped, because its partition is revoked.
-        // 3. The next owner reads `older` again, but Redis replies that `older` is settled.
-        if records[newer].hasAlert, !records[older].isStart { records[older].ending.settlement = nil }
-        return finishSupersededCommand(older, by: newer)
+        // 2. `replacement` is dropped, because its partition is revoked.
+        // 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
+        if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
+        return finishSupersededCommand(replaced, by: replacement)
     }
 
-    /// Makes `alertSource` the rider of `newer`. `alertSource` is `older` itself, or the rider of `older`.
+    /// Makes `alertSource` the rider of `carrier`. `alertSource` is `replaced` itself, or the rider of `replaced`.
     @inline(__always)
-    private mutating func moveAlert(of alertSource: RecordIndex, from older: RecordIndex, to newer: RecordIndex) {
-        records.unlinkRider(of: older)
-        finishRider(of: newer, countableBy: newer)
-        records.setRider(of: newer, to: alertSource)
-        activities[records[newer].activity].riderToPrefetch = alertSource
+    private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
+        records.unlinkRider(of: replaced)
+        finishRider(of: carrier, withResultOrCountedBy: carrier)
+        records.setRider(of: carrier, to: alertSource)
+        activities[records[carrier].activity].riderToPrefetch = alertSource
         countCarriedAlert()
     }
 
-    /// Whether the alert of `alertSource` fits into the newer command's body.
-    private func hasRoom(forAlertOf alertSource: RecordIndex, in newer: RecordIndex) -> Bool {
-        records[newer].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
+    /// Whether the alert of `alertSource` fits into the body of `carrier`.
+    private func hasRoom(forAlertOf alertSource: RecordIndex, in carrier: RecordIndex) -> Bool {
+        records[carrier].hasRoom(forAlertBytes: Int(records[alertSource].bodyLayout.alert.count))
     }
 
-    /// Whether the newer command may carry the alert of `alertSource`.
-    private func mayCarryAlert(_ alertSource: RecordIndex, on newer: RecordIndex, now: Moment) -> Bool {
+    /// Whether `carrier` may carry the alert of `alertSource`.
+    private func mayCarryAlert(_ alertSource: RecordIndex, on carrier: RecordIndex, now: Moment) -> Bool {
         // No other command carries a start's alert, so `alertVersion` is nil for a start.
         guard let alert = records.alertVersion(of: alertSource) else { return false }
         // A start begins a new life, and the alert belongs to an earlier one.
-        guard !records[newer].isStart else { return false }
-        // An alert in the end of a lifetime belongs to the life that ends. The newer command may be of a later life.
+        guard !records[carrier].isStart else { return false }
+        // An alert in the end of a lifetime belongs to the life that ends. `carrier` may be of a later life.
         guard !records[alertSource].lifetime.isEnd else { return false }
-        // A command carries only alerts of older commands. `newer` may have the lower version (`isReplaced`).
-        guard records.isNewer(newer, than: alertSource) else { return false }
+        // A command carries only alerts of older commands, but may replace a newer one (`isReplaced`).
+        guard records.isNewer(carrier, than: alertSource) else { return false }
         // The alert of an expired command must not ring.
         guard !records[alertSource].isExpired(now: now) else { return false }
         // This alert would ring after a newer one.
         guard !isOlderThanAlertUnderWay(alert, of: alertSource) else { return false }
-        // If the newer command already has or carries an alert, only a newer alert replaces it.
-        guard let alertOfNewer = records.alertVersion(of: newer) else { return true }
-        return alertOfNewer < alert
+        // If `carrier` already has or carries an alert, only a newer alert replaces it.
+        guard let presentAlert = records.alertVersion(of: carrier) else { return true }
+        return presentAlert < alert
     }
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
@@ -191,14 +194,15 @@ extension Delivery {
     }
 
     /// Finishes the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought.
-    /// The rider gets a result, or only `newer` counts it (`finishSupersededCommand`).
-    mutating func finishRider(of carrier: RecordIndex, countableBy newer: RecordIndex) {
+    /// The rider gets a result of its own, or only `counter` counts it (`finishSupersededCommand`).
+    /// - Parameter counter: the command that has or carries the newer alert.
+    mutating func finishRider(of carrier: RecordIndex, withResultOrCountedBy counter: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = finishSupersededCommand(rider, by: newer)
+        _ = finishSupersededCommand(rider, by: counter)
     }
 
     /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
-    /// The rider always gets a result of its own, unlike in `finishRider(of:countableBy:)`.
+    /// The rider always gets a result of its own, unlike after `finishRider(of:withResultOrCountedBy:)`.
     mutating func finishRiderWithResult(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
@@ -254,6 +258,7 @@ extension Delivery {
     /// alerts.
     mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
+        // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.
         guard rider != .null, !records[record].stage.awaitsAcknowledgements,
             records.isNewer(record, than: rider)
         else { return }

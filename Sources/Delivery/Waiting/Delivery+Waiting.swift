@@ -20,7 +20,7 @@ extension Delivery {
     /// What became of the slot of a command that was merged or superseded.
     enum SlotAfterMerge {
         case inUse
-        /// The slot was freed at once, because the command gets no result: the newer command counts it.
+        /// The slot was freed at once, because the command gets no result: its replacement counts it.
         case freed
     }
 
@@ -127,13 +127,14 @@ extension Delivery {
             mergeSameVersion(record, with: next, of: activity)
             return .inUse
         }
-        let isReplaced =
+        // Not the rule of `isReplaced`: here a waiting start also replaces an update that is read after the start.
+        let isReplacedByNext =
             switch records[record].event {
             case .update: true
             case .start: records[next].event != .update
             case .end: records[next].event == .end
             }
-        guard !isReplaced else {
+        guard !isReplacedByNext else {
             countReplacedCommand(of: record)
             records.passToken(from: record, to: next)
             return supersede(record, by: next, now: now)
@@ -203,14 +204,14 @@ extension Delivery {
         now: Moment
     ) {
         let isEnd = records[record].event == .end
-        while let older = isEnd
+        while let candidate = isEnd
             ? activities[activity].waitingList.head : lastWaitingCommand(before: next, of: activity),
-            older != next, records.isReplaced(older, by: record)
+            candidate != next, records.isReplaced(candidate, by: record)
         {
-            countReplacedCommand(of: older)
-            activities[activity].waitingList.remove(older, in: &records)
-            records.passToken(from: older, to: record)
-            supersede(older, by: record, now: now)
+            countReplacedCommand(of: candidate)
+            activities[activity].waitingList.remove(candidate, in: &records)
+            records.passToken(from: candidate, to: record)
+            supersede(candidate, by: record, now: now)
         }
     }
 

@@ -52,7 +52,7 @@ extension Records {
         guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider
         if rider != .null, let version = alertVersion(of: rider) {
-            write(self[rider].alertBytes, of: version, intoBodyOf: record)
+            write(self[rider].alertJSON, of: version, intoBodyOf: record)
             self[record].priority = max(self[record].priority, self[rider].priority)
         }
         self[record].setDigestFromBody()

@@ -12,7 +12,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     /// What is left to send of the request's body. Nil until the connection is open.
     private var unsentBody: HTTPBodyWriter?
     /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
-    private var receivedBytes: [UInt8] = []
+    private var unreadInput: [UInt8] = []
     private var status = 0
     /// Reads the response's body. Nil until the head of the final response is complete. If the client reads only the
     /// status, it stays nil.
@@ -112,7 +112,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
                 _ = try bodyReader?.read(bytes)
                 endIfComplete()
             } else {
-                receivedBytes.append(contentsOf: bytes)
+                unreadInput.append(contentsOf: bytes)
                 try readHeads()
             }
         } catch {
@@ -143,14 +143,14 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     /// Reads heads until the final response, because a server may send informational responses (1xx) first.
     private func readHeads() throws(HTTPFault) {
         while bodyReader == nil, result == nil {
-            guard let (head, byteCount) = try HTTPResponseHead.parse(receivedBytes) else { return }
-            receivedBytes.removeFirst(byteCount)
+            guard let (head, byteCount) = try HTTPResponseHead.parse(unreadInput) else { return }
+            unreadInput.removeFirst(byteCount)
             guard head.status >= 200 else { continue }
             status = head.status
             guard !client.readsOnlyStatus else { return endWithResponse() }
             let bodyLength = try head.parseBodyLength(method: method)
             bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBodyBytesMax)
-            _ = try bodyReader?.read(receivedBytes)
+            _ = try bodyReader?.read(unreadInput)
             endIfComplete()
         }
     }

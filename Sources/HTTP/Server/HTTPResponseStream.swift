@@ -15,17 +15,17 @@ package final class HTTPResponseStream: Sendable {
     }
 
     private struct State {
-        var waitingBytes: [UInt8] = []
+        var waitingOutput: [UInt8] = []
         var isFinished = false
         var hasEnded = false
         /// Whether a message in the inbox already asks the server's thread to take the bytes.
-        var isTakingRequested = false
+        var isOutputTakingRequested = false
         var onEnd: (@Sendable () -> Void)?
 
         /// - Returns: whether the caller must post `streamHasOutput` to the inbox.
-        mutating func requestTaking() -> Bool {
-            guard !isTakingRequested, !hasEnded else { return false }
-            isTakingRequested = true
+        mutating func requestOutputTaking() -> Bool {
+            guard !isOutputTakingRequested, !hasEnded else { return false }
+            isOutputTakingRequested = true
             return true
         }
     }
@@ -41,7 +41,7 @@ package final class HTTPResponseStream: Sendable {
         self.initialResponse = initialResponse
         self.inbox = inbox
         self.connectionNumber = connectionNumber
-        state = Mutex(State(waitingBytes: initialResponse.body))
+        state = Mutex(State(waitingOutput: initialResponse.body))
     }
 
     /// Whether the server takes no more bytes from the stream, for one of these reasons:
@@ -57,11 +57,11 @@ package final class HTTPResponseStream: Sendable {
     package func append(_ bytes: [UInt8]) -> AppendResult {
         let (appended, mustPost) = state.withLock { state -> (AppendResult, Bool) in
             guard !state.isFinished, !state.hasEnded else { return (.ended, false) }
-            guard bytes.count <= inbox.limits.streamBytesMax - state.waitingBytes.count else {
+            guard bytes.count <= inbox.limits.streamBytesMax - state.waitingOutput.count else {
                 return (.skipped, false)
             }
-            state.waitingBytes += bytes
-            return (.taken, state.requestTaking())
+            state.waitingOutput += bytes
+            return (.taken, state.requestOutputTaking())
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
         return appended
@@ -71,7 +71,7 @@ package final class HTTPResponseStream: Sendable {
     package func finish() {
         let mustPost = state.withLock { state in
             state.isFinished = true
-            return state.requestTaking()
+            return state.requestOutputTaking()
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
@@ -89,11 +89,11 @@ package final class HTTPResponseStream: Sendable {
     // MARK: - The server's thread
 
     /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
-    func takeWaitingBytes() -> (bytes: [UInt8], isLast: Bool) {
+    func takeWaitingOutput() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
-            state.isTakingRequested = false
-            defer { state.waitingBytes = [] }
-            return (state.waitingBytes, state.isFinished)
+            state.isOutputTakingRequested = false
+            defer { state.waitingOutput = [] }
+            return (state.waitingOutput, state.isFinished)
         }
     }
 
@@ -102,7 +102,7 @@ package final class HTTPResponseStream: Sendable {
         let (isFirst, action) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             guard !state.hasEnded else { return (false, nil) }
             state.hasEnded = true
-            state.waitingBytes = []
+            state.waitingOutput = []
             defer { state.onEnd = nil }
             return (true, state.onEnd)
         }

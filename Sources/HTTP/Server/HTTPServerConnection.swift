@@ -32,7 +32,7 @@ final class HTTPServerConnection: StreamHandler {
     private(set) var deadlineMilliseconds: Int64
 
     /// Received bytes that are not parsed yet: an incomplete head, or pipelined requests.
-    private var receivedBytes: [UInt8] = []
+    private var unreadInput: [UInt8] = []
     /// The request that is being read, or that waits for its response.
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
@@ -76,15 +76,15 @@ final class HTTPServerConnection: StreamHandler {
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         switch phase {
         case .readingHead:
-            if receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
-            receivedBytes.append(contentsOf: bytes)
+            if unreadInput.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
+            unreadInput.append(contentsOf: bytes)
             readRequests()
         case .readingBody:
             readBody(bytes)
             readRequests()
         case .awaitingResponse, .sending:
-            receivedBytes.append(contentsOf: bytes)
-            if receivedBytes.count > HTTPServerLimits.pipelinedBytesMax { stream.pauseReading() }
+            unreadInput.append(contentsOf: bytes)
+            if unreadInput.count > HTTPServerLimits.pipelinedBytesMax { stream.pauseReading() }
         case .streaming, .ending: break
         }
     }
@@ -106,14 +106,14 @@ final class HTTPServerConnection: StreamHandler {
         var requestCount = 0
         while phase == .readingHead {
             stream.resumeReading()
-            guard !receivedBytes.isEmpty else { return }
+            guard !unreadInput.isEmpty else { return }
             // If the client does not read its responses, the server reads no more requests of it.
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
             guard requestCount < HTTPServerLimits.pipelinedRequestsMax else { return refuse(400) }
             do throws(HTTPFault) {
-                guard let (head, byteCount) = try HTTPRequestHead.parse(receivedBytes, bytesMax: limits.headBytesMax)
+                guard let (head, byteCount) = try HTTPRequestHead.parse(unreadInput, bytesMax: limits.headBytesMax)
                 else { return }
-                receivedBytes.removeFirst(byteCount)
+                unreadInput.removeFirst(byteCount)
                 requestCount += 1
                 try beginRequest(head)
             } catch {
@@ -129,17 +129,17 @@ final class HTTPServerConnection: StreamHandler {
         bodyReader = try HTTPBodyReader(length, bytesMax: limits.bodyBytesMax)
         phase = .readingBody
         setDeadline(limits.bodyTimeoutMilliseconds)
-        if head.awaitsContinue, receivedBytes.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
-        let earlyBytes = receivedBytes
-        receivedBytes = []
-        earlyBytes.withUnsafeBytes(readBody)
+        if head.awaitsContinue, unreadInput.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
+        let earlyInput = unreadInput
+        unreadInput = []
+        earlyInput.withUnsafeBytes(readBody)
     }
 
-    /// Reads bytes of the body. Bytes after the body belong to the next request and stay in `receivedBytes`.
+    /// Reads bytes of the body. Bytes after the body belong to the next request and stay in `unreadInput`.
     private func readBody(_ bytes: UnsafeRawBufferPointer) {
         do throws(HTTPFault) {
             guard let count = try bodyReader?.read(bytes) else { return }
-            receivedBytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[count...]))
+            unreadInput.append(contentsOf: UnsafeRawBufferPointer(rebasing: bytes[count...]))
         } catch {
             return refuse(error.refusalStatus)
         }
@@ -186,7 +186,7 @@ final class HTTPServerConnection: StreamHandler {
 
     private func refuse(_ status: Int) {
         discardBody()
-        receivedBytes = []
+        unreadInput = []
         send(server.handler.refusal(status: status), keepsAlive: false)
     }
 
@@ -208,7 +208,7 @@ final class HTTPServerConnection: StreamHandler {
         request = nil
         guard keepsAlive else { return closeAfterSending() }
         phase = .readingHead
-        if !receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
+        if !unreadInput.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
 
     /// Sends the head of a streamed response, and from now on the bytes of its stream. If the request was refused
@@ -219,7 +219,7 @@ final class HTTPServerConnection: StreamHandler {
         guard !server.isStopping else { return closeAfterSending() }
         phase = .streaming
         isChunked = request.isHTTP11
-        receivedBytes = []
+        unreadInput = []
         stream.resumeReading()
         setDeadline(limits.idleTimeoutMilliseconds)
         write(responseStream.initialResponse.makeHead(isChunked ? .chunks : .endOfConnection, keepsAlive: false))
@@ -231,7 +231,7 @@ final class HTTPServerConnection: StreamHandler {
     func sendStreamedBytes() {
         guard phase == .streaming, let responseStream, stream.pendingOutputBytes <= Stream.highWaterBytes
         else { return }
-        let (bytes, isLast) = responseStream.takeWaitingBytes()
+        let (bytes, isLast) = responseStream.takeWaitingOutput()
         if !bytes.isEmpty {
             if isChunked { write(Array("\(String(bytes.count, radix: 16))\r\n".utf8)) }
             write(bytes)
@@ -270,7 +270,7 @@ final class HTTPServerConnection: StreamHandler {
         takenBytesAtLastCheck = takenBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
         switch phase {
-        case .readingHead where receivedBytes.isEmpty: close()
+        case .readingHead where unreadInput.isEmpty: close()
         case .readingHead, .readingBody: refuse(408)
         case .awaitingResponse: refuse(503)
         case .sending, .streaming, .ending: close()
@@ -291,7 +291,7 @@ final class HTTPServerConnection: StreamHandler {
     private func closeAfterSending() {
         phase = .ending
         discardBody()
-        receivedBytes = []
+        unreadInput = []
         responseStream?.end()
         responseStream = nil
         setDeadline(limits.idleTimeoutMilliseconds)

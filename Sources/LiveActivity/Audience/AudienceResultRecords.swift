@@ -3,7 +3,7 @@
 public struct RangeResultRecord {
     public var command: AudienceCommandReference
     public var range: SegmentRange
-    public var memberCounts: OutcomeCounts
+    public var memberCounts: MemberOutcomeCounts
     public var times: ResponseTimes
     /// Whether a newer version replaced this version before it had reached all members. The outcome is then
     /// `superseded`, even if ``memberCounts`` counts no member as `superseded`.
@@ -12,7 +12,7 @@ public struct RangeResultRecord {
     public init(
         command: AudienceCommandReference,
         range: SegmentRange,
-        memberCounts: OutcomeCounts,
+        memberCounts: MemberOutcomeCounts,
         times: ResponseTimes
     ) {
         self.command = command
@@ -39,9 +39,9 @@ public struct RangeResultRecord {
 /// ranges and broadcasts of the command are finished.
 public struct AudienceResultRecord {
     public var command: AudienceCommandReference
-    public var memberCounts: OutcomeCounts
+    public var memberCounts: MemberOutcomeCounts
     /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
-    public var broadcastCounts = OutcomeCounts()
+    public var broadcastCounts = MemberOutcomeCounts()
     /// Why the audience lacked a channel that it should have, in one environment or in both. Nil: it lacked none.
     public var channelAbsence: ChannelAbsence?
     public var times: ResponseTimes
@@ -66,7 +66,7 @@ public struct AudienceResultRecord {
 
     public init(
         command: AudienceCommandReference,
-        memberCounts: OutcomeCounts,
+        memberCounts: MemberOutcomeCounts,
         times: ResponseTimes,
         timestamp: Int64,
         rangeCount: Int
@@ -214,7 +214,7 @@ public struct AudienceCommandReference {
     }
 }
 
-extension OutcomeCounts {
+extension MemberOutcomeCounts {
     /// The outcome of a command with these counts: the first of `superseded`, `expired` and `started` that at least one
     /// member has. If no member has any of them: `delivered`.
     public var outcome: FanoutOutcome {
@@ -249,13 +249,13 @@ public enum FanoutOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
 }
 
 extension JSONWriter {
-    fileprivate mutating func writeFanoutOutcome(_ memberCounts: OutcomeCounts, isSuperseded: Bool) {
+    fileprivate mutating func writeFanoutOutcome(_ memberCounts: MemberOutcomeCounts, isSuperseded: Bool) {
         key("outcome")
         string(isSuperseded ? FanoutOutcome.superseded.name : memberCounts.outcome.name)
         writeOutcomes("members", memberCounts)
     }
 
-    fileprivate mutating func writeOutcomes(_ name: StaticString, _ counts: OutcomeCounts) {
+    fileprivate mutating func writeOutcomes(_ name: StaticString, _ counts: MemberOutcomeCounts) {
         key(name)
         beginObject()
         for outcome in MemberOutcome.allCases where counts[outcome] > 0 {

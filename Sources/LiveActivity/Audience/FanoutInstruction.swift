@@ -15,9 +15,9 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// The timestamp of the command's record in Kafka, UNIX milliseconds; -1 if it has none.
     public var recordTimestampMilliseconds: Int64
     /// When a worker received the command's record, UNIX milliseconds.
-    public var receivedAtMilliseconds: Int64
+    public var receivedAtWallMilliseconds: Int64
     /// When Redis admitted the command, UNIX milliseconds.
-    public var admittedAtMilliseconds: Int64
+    public var admittedAtWallMilliseconds: Int64
     /// The version of the older command whose alert this command carries (R14); nil if the alert is the
     /// command's own, or absent.
     public var alertVersion: Version?
@@ -36,8 +36,8 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         partition: Int32,
         offset: Int64,
         recordTimestampMilliseconds: Int64 = -1,
-        receivedAtMilliseconds: Int64 = -1,
-        admittedAtMilliseconds: Int64 = -1,
+        receivedAtWallMilliseconds: Int64 = -1,
+        admittedAtWallMilliseconds: Int64 = -1,
         alertVersion: Version? = nil,
         isAlertExpired: Bool = false,
         channelsForStarts: AudienceChannels = AudienceChannels(),
@@ -49,8 +49,8 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         self.partition = partition
         self.offset = offset
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
-        self.receivedAtMilliseconds = receivedAtMilliseconds
-        self.admittedAtMilliseconds = admittedAtMilliseconds
+        self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
+        self.admittedAtWallMilliseconds = admittedAtWallMilliseconds
         self.alertVersion = alertVersion
         self.isAlertExpired = isAlertExpired
         self.channelsForStarts = channelsForStarts

@@ -283,7 +283,7 @@ public struct PageMember {
             return identifier.count
         }
         PackedUUID.unpack(identifier, letters, to: base)
-        return PackedUUID.textBytes
+        return PackedUUID.textByteCount
     }
 
     /// The id in the form in which the entry stores it.

@@ -10,7 +10,7 @@ public enum PackedUUID {
     }
 
     public static let byteCount = 16
-    public static let textBytes = 36
+    public static let textByteCount = 36
 
     /// Whether a UUID's text has a hyphen before this byte.
     @inlinable
@@ -23,7 +23,7 @@ public enum PackedUUID {
     ///   destination may then be overwritten.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
-        guard text.count == textBytes else { return nil }
+        guard text.count == textByteCount else { return nil }
         var invalidBits: UInt8 = 0
         var letterCaseBits: UInt8 = 0
         var position = 0
@@ -46,7 +46,7 @@ public enum PackedUUID {
         }
     }
 
-    /// Writes a UUID's text, ``textBytes`` bytes.
+    /// Writes a UUID's text, ``textByteCount`` bytes.
     ///
     /// - Parameter packed: ``byteCount`` bytes.
     public static func unpack(

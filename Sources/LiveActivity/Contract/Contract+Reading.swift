@@ -131,9 +131,9 @@ private struct ShapesParser {
     }
 
     private mutating func append(_ text: String) -> (offset: UInt32, count: UInt32) {
-        let offset = contract.textBytes.count
-        contract.textBytes.append(contentsOf: text.utf8)
-        return (UInt32(offset), UInt32(contract.textBytes.count - offset))
+        let offset = contract.textStorage.count
+        contract.textStorage.append(contentsOf: text.utf8)
+        return (UInt32(offset), UInt32(contract.textStorage.count - offset))
     }
 
     // MARK: - Reading shapes

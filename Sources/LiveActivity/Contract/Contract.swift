@@ -13,14 +13,14 @@ public struct Contract: Equatable, Sendable {
     var cases: [ShapeCase] = []
     var types: [ContractType] = []
     /// The names of types and fields, and the raw values of enums, in UTF-8.
-    var textBytes: [UInt8] = []
+    var textStorage: [UInt8] = []
 
     /// The names of the types, each once, in the order of the file.
     public var typeNames: [String] {
         var names: [String] = []
         for type in types {
             let range = Int(type.nameOffset)..<Int(type.nameOffset) + Int(type.nameByteCount)
-            let name = String(decoding: textBytes[range], as: UTF8.self)
+            let name = String(decoding: textStorage[range], as: UTF8.self)
             if !names.contains(name) { names.append(name) }
         }
         return names
@@ -89,7 +89,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/cases``.
     var firstChild: UInt32 = 0
     var childCount: UInt32 = 0
-    /// A field's name in ``Contract/textBytes``.
+    /// A field's name in ``Contract/textStorage``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
     /// The first bytes of the field's name as JSON writes it, at most eight, the first byte lowest. They include the
@@ -101,7 +101,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var requiredFields = FieldSet()
 }
 
-/// A raw value of an enum: bytes of ``Contract/textBytes``, or a number.
+/// A raw value of an enum: bytes of ``Contract/textStorage``, or a number.
 struct ShapeCase: BitwiseCopyable, Equatable, Sendable {
     var offset: UInt32 = 0
     var count: UInt32 = 0

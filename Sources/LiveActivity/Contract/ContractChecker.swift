@@ -135,7 +135,7 @@ struct ContractChecker {
                 field = self.fieldIndex(first, count, key.0, expectedField)
             }
             if field >= 0, seenFields.insert(field) {
-                end = try checkFieldValue(first &+ field, valuePosition)
+                end = try checkFieldValue(ofNode: first &+ field, at: valuePosition)
                 lastKnownFieldEnd = end
                 expectedField = field &+ 1
             } else {
@@ -155,10 +155,11 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, and records its place in ``template``. For an object, the places of its fields are
-    /// recorded instead. A null has no fields, so its own place is recorded.
+    /// Checks a field's value, and returns the position after the value. Records in ``template`` where the value is. If
+    /// the value is an object, records only where the values of the object's fields are. But if there is `null` instead
+    /// of an object, records where this `null` is.
     @inline(__always)
-    func checkFieldValue(_ nodeIndex: Int, _ position: Int) throws(ContractMismatch) -> Int {
+    func checkFieldValue(ofNode nodeIndex: Int, at position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
         let precedingCount = template?.pointee.valueCount ?? 0
         let end: Int

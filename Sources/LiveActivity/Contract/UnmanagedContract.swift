@@ -6,7 +6,7 @@ public struct UnmanagedContract: BitwiseCopyable {
     let nodes: UnsafePointer<ShapeNode>
     let cases: UnsafeBufferPointer<ShapeCase>
     let types: UnsafeBufferPointer<ContractType>
-    let textBytes: UnsafeRawBufferPointer
+    let textStorage: UnsafeRawBufferPointer
 
     public init(copying contract: Contract) {
         let nodes = UnsafeMutablePointer<ShapeNode>.allocate(capacity: contract.nodes.count)
@@ -14,9 +14,9 @@ public struct UnmanagedContract: BitwiseCopyable {
         self.nodes = UnsafePointer(nodes)
         cases = Self.copy(contract.cases)
         types = Self.copy(contract.types)
-        let text = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, contract.textBytes.count), alignment: 1)
-        text.copyBytes(from: contract.textBytes)
-        textBytes = UnsafeRawBufferPointer(text)
+        let text = UnsafeMutableRawBufferPointer.allocate(byteCount: max(1, contract.textStorage.count), alignment: 1)
+        text.copyBytes(from: contract.textStorage)
+        textStorage = UnsafeRawBufferPointer(text)
     }
 
     private static func copy<Element: BitwiseCopyable>(_ elements: [Element]) -> UnsafeBufferPointer<Element> {
@@ -29,7 +29,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         nodes.deallocate()
         cases.deallocate()
         types.deallocate()
-        textBytes.deallocate()
+        textStorage.deallocate()
     }
 
     /// Checks whether a phone could decode the command. Allocates nothing.
@@ -74,9 +74,9 @@ public struct UnmanagedContract: BitwiseCopyable {
         throw bestMismatch ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
     }
 
-    /// The address of ``textBytes``, from which the offsets of names count.
+    /// The address of ``textStorage``, from which the offsets of names count.
     @inline(__always)
-    var textStart: UnsafeRawPointer { textBytes.baseAddress.unsafelyUnwrapped }
+    var textStart: UnsafeRawPointer { textStorage.baseAddress.unsafelyUnwrapped }
 
     @inline(__always)
     func name(of nodeIndex: Int) -> UnsafeRawBufferPointer {
@@ -85,7 +85,7 @@ public struct UnmanagedContract: BitwiseCopyable {
 
     @inline(__always)
     func text(_ offset: UInt32, _ count: UInt32) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: textBytes[Int(offset)..<Int(offset) &+ Int(count)])
+        UnsafeRawBufferPointer(rebasing: textStorage[Int(offset)..<Int(offset) &+ Int(count)])
     }
 
     private func isNamed(_ type: ContractType, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {

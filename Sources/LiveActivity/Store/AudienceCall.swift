@@ -50,7 +50,7 @@ public struct AudienceCall<Bytes> {
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
         /// of the version are now finished, the reply has the totals.
-        case finishRange(SegmentRange, version: Version, OutcomeCounts, ResponseTimes)
+        case finishRange(SegmentRange, version: Version, MemberOutcomeCounts, ResponseTimes)
 
         /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and
         /// broadcasts of the version are now finished, the reply has the totals.
@@ -203,7 +203,7 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 
 /// A count for each outcome. Usually it counts the members that a version has reached so far; a property whose name
 /// begins with `broadcast` counts broadcasts instead.
-public struct OutcomeCounts: Sendable, Equatable, BitwiseCopyable {
+public struct MemberOutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 
     public init() {}
@@ -218,13 +218,13 @@ public struct OutcomeCounts: Sendable, Equatable, BitwiseCopyable {
     }
 
     /// Adds the counts of another range or broadcast. A count stops at its maximum.
-    public mutating func add(_ other: OutcomeCounts) {
+    public mutating func add(_ other: MemberOutcomeCounts) {
         for outcome in MemberOutcome.allCases {
             self[outcome] = UInt32(clamping: UInt64(self[outcome]) + UInt64(other[outcome]))
         }
     }
 
-    public static func == (left: OutcomeCounts, right: OutcomeCounts) -> Bool {
+    public static func == (left: MemberOutcomeCounts, right: MemberOutcomeCounts) -> Bool {
         MemberOutcome.allCases.allSatisfy { left[$0] == right[$0] }
     }
 }

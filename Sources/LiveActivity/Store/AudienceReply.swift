@@ -55,11 +55,11 @@ public struct AudienceReply<Bytes> {
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
     public var unfinishedPartCount = 0
     /// The counts of all ranges. Set in `finished` once all ranges and broadcasts of the version are finished.
-    public var totals: OutcomeCounts?
+    public var totals: MemberOutcomeCounts?
     /// When APNs responded to the first and the last push of all ranges and broadcasts. Set together with ``totals``.
     public var responseTimes = ResponseTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
-    public var broadcastCounts = OutcomeCounts()
+    public var broadcastCounts = MemberOutcomeCounts()
     /// With a `send` that replies to `newestState`: the body. With `progress`: the checkpoint's text. With `pages`: the
     /// lower bounds. With `page`: the page.
     public var bytes: Bytes?

@@ -18,7 +18,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case pushRetries
     case retryBudget
     case freshness
-    case latencyPartTime
+    case latencyByPart
     case budgetDraws
     case budgetDemotions
     case startBudgetWaits
@@ -235,6 +235,8 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// A lane or the Kafka thread. The values of a metric with this dimension are read at each request of `/metrics`,
     /// so ``MetricLayout`` has no place for them.
     case thread
+    /// A lane. Each lane counts and publishes only its own values, so code that counts gives no index for this
+    /// dimension.
     case lane
     /// A partition of a topic. The lanes and the Kafka thread publish the values of a metric with this dimension in a
     /// ``PartitionReading``, so ``MetricLayout`` has no place for them.

@@ -129,7 +129,7 @@ package enum MetricCatalog {
             "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_stage_seconds shows where."
         ),
         .histogram(
-            .latencyPartTime,
+            .latencyByPart,
             "causeway_stage_seconds",
             MetricBuckets.latencyPart,
             [.latencyPart],

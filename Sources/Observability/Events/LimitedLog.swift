@@ -78,13 +78,13 @@ package struct LimitedLog: ~Copyable, Sendable {
             periodCounts[index].comparedCount += 1
             guard let count = events.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds)
             else {
-                events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+                events.noteSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
                 return false
             }
             repeatCount &+= count
         }
         periodCounts[index].writtenCount += 1
-        events.recordLine(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
+        events.noteLine(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
         fields["kind"] = .string(definition.identifier)
         if repeatCount > 0 { fields["repeated"] = .stringConvertible(repeatCount) }
         if periodCounts[index].suppressedCount > 0 {
@@ -97,6 +97,6 @@ package struct LimitedLog: ~Copyable, Sendable {
 
     private mutating func countSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
         periodCounts[Int(kind.rawValue)].suppressedCount &+= 1
-        events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
+        events.noteSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
     }
 }

@@ -33,7 +33,7 @@ package final class RecentEvents: Sendable {
         repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }
 
-    func recordLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
+    func noteLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
         let text = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
         let detail = String(Redaction.masked(text).prefix(Self.detailCharactersMax))
         events.withLock { events in
@@ -43,7 +43,7 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    func recordSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
+    func noteSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1
             events[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds

@@ -16,15 +16,15 @@ enum Redaction {
         let ranges = line.withUTF8 { secretRanges(in: $0) }
         guard !ranges.isEmpty else { return line }
         let bytes = Array(line.utf8)
-        var maskedBytes: [UInt8] = []
+        var maskedText: [UInt8] = []
         var copiedEnd = 0
         for range in ranges {
-            maskedBytes += bytes[copiedEnd..<range.lowerBound]
-            maskedBytes += mask.utf8
+            maskedText += bytes[copiedEnd..<range.lowerBound]
+            maskedText += mask.utf8
             copiedEnd = range.upperBound
         }
-        maskedBytes += bytes[copiedEnd...]
-        return String(decoding: maskedBytes, as: UTF8.self)
+        maskedText += bytes[copiedEnd...]
+        return String(decoding: maskedText, as: UTF8.self)
     }
 
     /// Returns the ranges of secrets, in order and without overlap.

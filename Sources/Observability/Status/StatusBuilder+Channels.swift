@@ -42,7 +42,7 @@ extension StatusBuilder {
                     status.listedChannelCount > 0 ? .count(status.listedChannelCount) : .none,
                 ] + snapshotCells(status.lastSnapshot) + [
                     status.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
-                    .duration(milliseconds: status.lastFailure.map { ageMilliseconds($0.atMilliseconds) }),
+                    .duration(milliseconds: status.lastFailure.map { ageMilliseconds(since: $0.atMilliseconds) }),
                 ]
             },
             emptyText: "No audience has a channel."
@@ -57,17 +57,19 @@ extension StatusBuilder {
             .duration(
                 milliseconds: lastSnapshot.nextDeletionAtMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
             ),
-            .duration(milliseconds: ageMilliseconds(lastSnapshot.atMilliseconds)),
-            .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(ageMilliseconds)),
+            .duration(milliseconds: ageMilliseconds(since: lastSnapshot.atMilliseconds)),
+            .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(ageMilliseconds(since:))),
         ]
     }
 
-    private func ageMilliseconds(_ milliseconds: Int64) -> Int64 { max(0, elapsedMilliseconds(since: milliseconds)) }
+    private func ageMilliseconds(since eventAtMilliseconds: Int64) -> Int64 {
+        max(0, elapsedMilliseconds(since: eventAtMilliseconds))
+    }
 
     /// Returns how long ago a time was, negative for a future time; 0 if the subtraction overflows. Some times come
     /// from Redis, where other programs may write any number.
-    private func elapsedMilliseconds(since milliseconds: Int64) -> Int64 {
-        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(milliseconds)
+    private func elapsedMilliseconds(since eventAtMilliseconds: Int64) -> Int64 {
+        let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(eventAtMilliseconds)
         return overflows ? 0 : difference
     }
 }

@@ -162,7 +162,7 @@ struct StatusBuilder {
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
             rows: LatencyPart.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
-                    + Self.quantileCells(window.histogram(.latencyPartTime, Int(part.rawValue)))
+                    + Self.quantileCells(window.histogram(.latencyByPart, Int(part.rawValue)))
             }
         )
     }

@@ -64,10 +64,10 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         priority = view.priority
         attemptCount = view.attemptCount
         status = view.httpStatus ?? 0
-        receivedAtMilliseconds = view.receivedAtMilliseconds
-        admittedAtMilliseconds = view.admittedAtMilliseconds ?? -1
-        sentAtMilliseconds = view.sentAtMilliseconds ?? -1
-        responseAtMilliseconds = view.responseAtMilliseconds ?? -1
+        receivedAtMilliseconds = view.receivedAtWallMilliseconds
+        admittedAtMilliseconds = view.admittedAtWallMilliseconds ?? -1
+        sentAtMilliseconds = view.sentAtWallMilliseconds ?? -1
+        responseAtMilliseconds = view.responseAtWallMilliseconds ?? -1
         self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 

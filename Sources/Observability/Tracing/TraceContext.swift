@@ -4,7 +4,7 @@ import Numbers
 /// (https://www.w3.org/TR/trace-context/, section 3.2).
 public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// The number of bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
-    public static let textBytes = 55
+    public static let textByteCount = 55
 
     /// The id of the trace: 16 bytes, never all zero.
     public var traceIdentifierHigh: UInt64
@@ -41,9 +41,9 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// under "Versioning of traceparent".
     public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
-        guard text.count >= Self.textBytes,
+        guard text.count >= Self.textByteCount,
             let version = Self.hexNumber(text, 0..<2), version != 0xFF,
-            text.count == Self.textBytes || (version > 0 && text[Self.textBytes] == dash),
+            text.count == Self.textByteCount || (version > 0 && text[Self.textByteCount] == dash),
             text[2] == dash, text[35] == dash, text[52] == dash,
             let high = Self.hexNumber(text, 3..<19), let low = Self.hexNumber(text, 19..<35), high | low != 0,
             let spanIdentifier = Self.hexNumber(text, 36..<52), spanIdentifier != 0,
@@ -69,9 +69,9 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
 
     /// Writes the context as version 00, without allocation.
     ///
-    /// - Parameter output: a buffer of at least ``textBytes`` bytes.
+    /// - Parameter output: a buffer of at least ``textByteCount`` bytes.
     public func write(to output: UnsafeMutableRawBufferPointer) {
-        precondition(output.count >= Self.textBytes, "room for a traceparent")
+        precondition(output.count >= Self.textByteCount, "room for a traceparent")
         output[0] = UInt8(ascii: "0")
         output[1] = UInt8(ascii: "0")
         output[2] = UInt8(ascii: "-")
@@ -103,9 +103,9 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
 
 extension TraceContext: CustomStringConvertible {
     public var description: String {
-        String(unsafeUninitializedCapacity: Self.textBytes) { buffer in
+        String(unsafeUninitializedCapacity: Self.textByteCount) { buffer in
             write(to: UnsafeMutableRawBufferPointer(buffer))
-            return Self.textBytes
+            return Self.textByteCount
         }
     }
 }

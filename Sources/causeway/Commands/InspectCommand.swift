@@ -178,7 +178,7 @@ struct InspectCommand: ParsableCommand {
         guard let audienceKeys = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
             throw reportUnknown("audience", audience, of: app)
         }
-        let fields = try queries.readHash(audienceKeys.hashKey)
+        let fields = try queries.readHash(audienceKeys.audienceKey)
         let census = try AudienceCensus(
             of: audienceKeys,
             pagesMax: allMembers ? nil : AudienceCensus.pagesMax,
@@ -191,7 +191,7 @@ struct InspectCommand: ParsableCommand {
             app: app,
             audience: audience,
             resultsMax: results,
-            nowMilliseconds: try queries.serverTimeMilliseconds(for: audienceKeys.hashKey)
+            nowMilliseconds: try queries.serverTimeMilliseconds(for: audienceKeys.audienceKey)
         )
         print(json ? [report.json.oneLineJSON] : report.lines())
     }

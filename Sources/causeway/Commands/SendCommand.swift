@@ -66,7 +66,7 @@ struct SendCommand: ParsableCommand {
         }
         guard count.map({ $0 > 0 }) ?? true else { throw ValidationError("--count must be at least 1") }
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
-        _ = try commandLineProperties()
+        _ = try parsePropertyOptions()
     }
 
     func run() throws {
@@ -74,7 +74,7 @@ struct SendCommand: ParsableCommand {
         let producer: Producer
         let brokerMonitor: BrokerMonitor
         do {
-            let properties = try Self.deliveryTimeoutProperties + kafka.producerProperties + commandLineProperties()
+            let properties = try Self.deliveryTimeoutProperties + kafka.producerProperties + parsePropertyOptions()
             brokerMonitor = BrokerMonitor(of: "causeway send", properties: properties)
             producer = try Producer(properties: properties, logHandler: brokerMonitor)
         } catch {
@@ -150,7 +150,8 @@ struct SendCommand: ParsableCommand {
         }
     }
 
-    private func commandLineProperties() throws(ValidationError) -> [(name: String, value: String)] {
+    /// Parses the options `--property name=value`: properties of librdkafka.
+    private func parsePropertyOptions() throws(ValidationError) -> [(name: String, value: String)] {
         try property.map { text throws(ValidationError) in
             let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty else {

@@ -90,7 +90,7 @@ extension AudienceCensus {
     }
 }
 
-extension OutcomeCounts {
+extension MemberOutcomeCounts {
     fileprivate var json: JSONValue {
         .object(
             Dictionary(

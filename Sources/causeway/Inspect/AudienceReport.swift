@@ -14,7 +14,7 @@ struct AudienceReport {
         /// Ranges that have begun and are not finished.
         var unfinishedRanges: [UnfinishedRange] = []
         /// Counts and times of all ranges, including finished ones.
-        var counts: OutcomeCounts
+        var counts: MemberOutcomeCounts
         var times: ResponseTimes
         var parkedCount = 0
 
@@ -36,7 +36,7 @@ struct AudienceReport {
     struct UnfinishedRange {
         var range: SegmentRange
         var progressFraction: Double
-        var counts: OutcomeCounts
+        var counts: MemberOutcomeCounts
     }
 
     var app: String

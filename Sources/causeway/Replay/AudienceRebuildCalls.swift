@@ -43,7 +43,9 @@ struct AudienceRebuildCalls {
         }
         admissionCall = makeCall(.admit(admission.withoutSpacing))
         settlementCall = makeCall(.settle(version: candidate.version))
-        finishRangeCall = makeCall(.finishRange(range, version: candidate.version, OutcomeCounts(), ResponseTimes()))
+        finishRangeCall = makeCall(
+            .finishRange(range, version: candidate.version, MemberOutcomeCounts(), ResponseTimes())
+        )
     }
 }
 

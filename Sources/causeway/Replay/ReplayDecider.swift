@@ -13,8 +13,8 @@ struct ReplayDecider {
     var redisNowMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
     var includesStarts: Bool
-    /// Whether any policy starts activities again after their lifetime. Workers then also send an end that is older
-    /// than the newest start (R13).
+    /// Whether any policy starts activities again after their lifetime. If so, a worker sends an end even if the
+    /// activity's newest start is newer than the end, because this start may be Causeway's own (R13).
     var restartsActivities: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }

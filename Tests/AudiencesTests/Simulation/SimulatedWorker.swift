@@ -53,11 +53,13 @@ final class SimulatedWorker {
         policy.expiration.alertSeconds = 43_200
         policy.expiration.updateSeconds = 43_200
         policy.expiration.endSeconds = 43_200
+        var reloadable = ReloadableSettings(appCount: 1)
+        reloadable.policies = [policy]
         var configuration = AudiencesConfiguration(
             apps: [
                 .init(bundleIdentifier: Array(Simulation.app.utf8), hasProductionPool: true, hasSandboxPool: true)
             ],
-            policies: [policy],
+            reloadable: reloadable,
             seed: seed
         )
         configuration.ledgerWindowOffsetCount = 64

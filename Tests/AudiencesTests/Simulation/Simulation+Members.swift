@@ -142,10 +142,10 @@ extension Simulation {
                             identifier: UnsafeRawBufferPointer(name),
                             joinedAudiences: AudienceList(change.isLeaving ? none : digests),
                             formerAudiences: AudienceList(change.isLeaving ? digests : none),
-                            leftAtMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
+                            leftAtWallMilliseconds: change.isLeaving ? change.atMilliseconds : 0,
                             token: change.isLeaving ? none : UnsafeRawBufferPointer(token),
                             environment: phone.environment,
-                            registeredAtMilliseconds: change.atMilliseconds,
+                            registeredAtWallMilliseconds: change.atMilliseconds,
                             allowsFrequentUpdates: phone.allowsFrequentUpdates,
                             shownVersion: nil
                         ),

@@ -12,7 +12,7 @@ extension Simulation {
         while nowMilliseconds >= storeUnavailableUntilMilliseconds,
             let call = worker.core.withNextStoreCall(now: moment, { $0.map { Array($0) } })
         {
-            worker.core.storeCallTaken()
+            worker.core.removeNextStoreCall()
             let earliestMilliseconds = worker.storeCalls.last?.dueMilliseconds ?? nowMilliseconds
             worker.storeCalls.append(
                 (
@@ -24,7 +24,7 @@ extension Simulation {
             )
         }
         while let tag = worker.core.withNextActivityStoreCall(now: moment, { $0.tag }) {
-            worker.core.activityStoreCallTaken()
+            worker.core.removeNextActivityStoreCall()
             worker.activityCalls.append(
                 (nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)), tag)
             )
@@ -32,7 +32,7 @@ extension Simulation {
         performPushes(worker)
         while let outgoingRecord = worker.core.nextOutgoingRecord(now: moment) {
             let simulatedRecord = makeSimulatedRecord(of: outgoingRecord, worker)
-            worker.core.outgoingRecordTaken()
+            worker.core.removeNextOutgoingRecord()
             let isFailing =
                 nowMilliseconds < faultsUntilMilliseconds && random.chance(parameters.produceFailurePerMille)
             worker.outgoingRecords.append(
@@ -243,9 +243,9 @@ extension Simulation {
                 disposition: disposition,
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                invalidAtMilliseconds: disposition == .tokenDead ? nowMilliseconds : -1,
-                sentAtMilliseconds: nowMilliseconds,
-                responseAtMilliseconds: nowMilliseconds
+                invalidAtWallMilliseconds: disposition == .tokenDead ? nowMilliseconds : -1,
+                sentAtWallMilliseconds: nowMilliseconds,
+                responseAtWallMilliseconds: nowMilliseconds
             ),
             now: worker.moment(nowMilliseconds)
         )
@@ -354,7 +354,7 @@ extension Simulation {
                 .finishRange(
                     record.instruction.range,
                     version: commands[command].version,
-                    OutcomeCounts(),
+                    MemberOutcomeCounts(),
                     ResponseTimes()
                 )
             )

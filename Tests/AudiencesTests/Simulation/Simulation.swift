@@ -370,7 +370,7 @@ final class Simulation {
                         partition: 0,
                         offset: Int64(command.number),
                         recordTimestampMilliseconds: command.producedAtMilliseconds,
-                        receivedAtMilliseconds: nowMilliseconds,
+                        receivedAtWallMilliseconds: nowMilliseconds,
                         trace: none
                     )
                     worker.core.receiveCommand(incoming)

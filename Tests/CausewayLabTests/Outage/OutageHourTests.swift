@@ -28,14 +28,14 @@ struct OutageHourTests {
     private func brokenPromises(
         _ minutes: [OutageMinute] = minutes(),
         pushes: [String: [Bool]] = ["a": [true], "b": [true]],
-        wrongScreenCount: Int = 0,
+        outdatedActivityCount: Int = 0,
         failedCommandCount: Int = 0
     ) -> [String] {
         OutageHourChecker(
             schedule: Self.schedule,
             minutes: minutes,
             newestStateFlagsAfterReturn: pushes,
-            wrongScreenCount: wrongScreenCount,
+            outdatedActivityCount: outdatedActivityCount,
             failedCommandCount: failedCommandCount
         )
         .brokenPromises
@@ -59,7 +59,7 @@ struct OutageHourTests {
         #expect(brokenPromises(uncommittedMinutes) == ["a record waited 60001 ms for its commit"])
         let growingMinutes = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
         #expect(brokenPromises(growingMinutes) == ["resident memory grew from 109 to 115 MiB"])
-        #expect(brokenPromises(wrongScreenCount: 2) == ["2 phones do not show the newest state"])
+        #expect(brokenPromises(outdatedActivityCount: 2) == ["2 phones do not show the newest state"])
         #expect(brokenPromises(failedCommandCount: 1) == ["1 commands have the outcome failed"])
     }
 

@@ -15,11 +15,7 @@ struct SeasonShapesTests {
         let season = try SeasonData.season.get()
         let shapes = try SeasonData.file("shapes.json")
         let contract = try shapes.withUnsafeBytes { try Contract(shapes: $0, ofApp: MatchCommands.app) }
-        var app = DeliveryConfiguration.App(
-            bundleIdentifier: Array(MatchCommands.app.utf8),
-            hasProductionPool: true,
-            hasSandboxPool: false
-        )
+        var app = ReloadableSettings.App()
         app.contract = ContractRule(contract: contract, rejectsMismatches: true)
         var contracts = LaneContracts([app], salt: 1)
         var matchedCount = 0

@@ -157,7 +157,7 @@ import Testing
     }
 
     @Test func `A start without an expiration gets the default for starts`() throws {
-        let core = CoreHarness { $0.policies[0].expiration.startSeconds = 33 }
+        let core = CoreHarness { $0.reloadable.policies[0].expiration.startSeconds = 33 }
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.send)

@@ -8,8 +8,8 @@ import Testing
     /// Returns a core that counts as nearly caught up below half of its limit: with fewer than 50 unread records.
     private static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
-            $0.readAheadLagRecords = 100
-            $0.readAheadMillisecondsMax = 20_000
+            $0.reloadable.readAheadLagRecords = 100
+            $0.reloadable.readAheadMillisecondsMax = 20_000
             $0.supersededResults = .each
             change(&$0)
         }

@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test func `APNs stores a start no longer than it is valid`() throws {
-        let core = CoreHarness { $0.policies[0].expiration.startSeconds = 100 }
+        let core = CoreHarness { $0.reloadable.policies[0].expiration.startSeconds = 100 }
         core.receive(.start(-60))
         core.reply(.tokenFound)
         core.reply(.send)
@@ -255,8 +255,8 @@ import Testing
 
     @Test func `A policy has its own ages`() throws {
         let core = CoreHarness {
-            $0.policies[0].expiration.alertSeconds = 10
-            $0.policies[0].expiration.startSeconds = 20
+            $0.reloadable.policies[0].expiration.alertSeconds = 10
+            $0.reloadable.policies[0].expiration.startSeconds = 20
         }
         core.receive(.alert(-11), .start(-21, of: "b"))
         #expect(core.outcomes == ["b.s-21 expired"])

@@ -22,7 +22,7 @@ import Testing
         #expect(view.hasAlert && view.priority == 10 && view.priorityWithoutAlert == 5)
         #expect(view.event == .update)
         #expect(core.committableOffset == 0)
-        core.endHandover(record, .outcome(.failed), reason: "redisFull", admittedAtMilliseconds: 5)
+        core.endHandover(record, .outcome(.failed), reason: "redisFull", admittedAtWallMilliseconds: 5)
         #expect(core.committableOffset == 0)
         core.acknowledgeAll()
         let result = try #require(core.results.first)
@@ -168,7 +168,7 @@ import Testing
     // MARK: - Reading ahead
 
     @Test func `A lane that reads ahead hands over no command until it has caught up`() throws {
-        let core = CoreHarness { $0.readAheadLagRecords = 100 }
+        let core = CoreHarness { $0.reloadable.readAheadLagRecords = 100 }
         core.noteLag(101)
         core.receive(Self.addressToAudience(.update(1)))
         core.receive(Self.addressToAudience(.update(2)))
@@ -180,10 +180,10 @@ import Testing
     }
 
     @Test func `A lane that reads ahead hands over its commands after the time limit`() throws {
-        let core = CoreHarness { $0.readAheadLagRecords = 100 }
+        let core = CoreHarness { $0.reloadable.readAheadLagRecords = 100 }
         core.noteLag(1_000)
         core.receive(Self.addressToAudience(.update(1)))
-        core.elapse(core.delivery.configuration.readAheadMillisecondsMax)
+        core.elapse(core.delivery.configuration.reloadable.readAheadMillisecondsMax)
         #expect(core.takeHandover() != nil)
     }
 

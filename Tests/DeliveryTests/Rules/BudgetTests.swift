@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test(arguments: [Int64.min, 0, .max]) func `A wait for the budget has a limit`(milliseconds: Int64) {
-        let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 36_000 }
+        let core = CoreHarness { $0.reloadable.policies[0].startBudget.refillPerHour = 36_000 }
         core.receive(.start(1))
         core.reply(.wait, waitMilliseconds: milliseconds)
         core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
@@ -187,7 +187,7 @@ import Testing
     }
 
     @Test func `A start that waits for the budget expires by its policy`() {
-        let core = CoreHarness { $0.policies[0].startBudget.refillPerHour = 1 }
+        let core = CoreHarness { $0.reloadable.policies[0].startBudget.refillPerHour = 1 }
         core.receive(.start(1), .update(2))
         core.reply(.wait, waitMilliseconds: 3_600_000)
         // The start has second 1, and its policy lets it wait for 600 s.

@@ -28,7 +28,7 @@ import Testing
     }
 
     private static func makeCore(rejectsMismatches: Bool = true) -> CoreHarness {
-        CoreHarness { $0.apps[0].contract = makeRule(rejectsMismatches: rejectsMismatches) }
+        CoreHarness { $0.reloadable.apps[0].contract = makeRule(rejectsMismatches: rejectsMismatches) }
     }
 
     private static func update(_ second: Int64, of activity: String = "a", _ state: String) -> String {
@@ -56,8 +56,8 @@ import Testing
 
     @Test func `The id of a command that lost fields and cannot be decoded is in its result`() {
         let core = CoreHarness {
-            $0.apps[0].contract = Self.makeRule()
-            $0.policies[0].oversize = ["lineups"]
+            $0.reloadable.apps[0].contract = Self.makeRule()
+            $0.reloadable.policies[0].oversize = ["lineups"]
         }
         let filler = String(repeating: "x", count: 4_096)
         let aps = #"{"event":"update","timestamp":1790000001,"content-state":{"n":"1","lineups":"\#(filler)"}}"#
@@ -123,7 +123,7 @@ import Testing
 
     @Test func `Only the app that has shapes is checked`() {
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
-            $0.apps[0].contract = Self.makeRule()
+            $0.reloadable.apps[0].contract = Self.makeRule()
         }
         let undecodableCommand = Self.update(1, #"{"n":null}"#)
         core.receive(undecodableCommand, undecodableCommand.replacing(CommandText.app, with: "com.example.other"))
@@ -136,8 +136,8 @@ import Testing
         let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
             $0.ledgerWindowOffsetCount = 131_072
-            $0.apps[0].contract = Self.makeRule()
-            $0.apps[1].contract = Self.makeRule(
+            $0.reloadable.apps[0].contract = Self.makeRule()
+            $0.reloadable.apps[1].contract = Self.makeRule(
                 Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\"")
             )
         }
@@ -195,18 +195,19 @@ import Testing
         let core = Self.makeCore()
         core.receive(.update(1))
         #expect(core.deadLetters.isEmpty)
-        var settings = core.configuration.reloadableSettings
-        settings.appContracts = [
-            Self.makeRule(Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\""))
-        ]
+        var settings = core.configuration.reloadable
+        settings.apps[0].contract = Self.makeRule(
+            Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\"")
+        )
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "b"))
         #expect(core.deadLetters.count == 1)
-        settings.appContracts = nil
+        settings.apps[0].contract = nil
+        settings.keepsContracts = true
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "c"))
-        #expect(core.deadLetters.count == 2, "nil leaves the shapes as they are")
-        settings.appContracts = [nil]
+        #expect(core.deadLetters.count == 2, "these settings keep the shapes")
+        settings.keepsContracts = false
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "d"))
         #expect(core.deadLetters.count == 2)

@@ -10,14 +10,14 @@ extension CoreHarness {
         var kind: StoreSubjectKind
         var joinedAudiences: [AudienceDigest]
         var formerAudiences: [AudienceDigest]
-        var leftAtMilliseconds: Int64
+        var leftAtWallMilliseconds: Int64
     }
 
     /// Takes the next command that addresses an audience or a channel, as the core of audiences does. Returns nil if no
     /// command is ready.
     func takeHandover() -> RecordIndex? {
         guard let record = delivery.nextHandover else { return nil }
-        delivery.handoverTaken()
+        delivery.removeNextHandover()
         return record
     }
 
@@ -25,15 +25,15 @@ extension CoreHarness {
         _ record: RecordIndex,
         _ ending: HandoverResult,
         reason: String = "",
-        admittedAtMilliseconds: Int64? = nil
+        admittedAtWallMilliseconds: Int64? = nil
     ) {
         Array(reason.utf8)
             .withUnsafeBytes {
-                delivery.handoverEnded(
+                delivery.endHandover(
                     record,
                     ending,
                     reason: $0,
-                    admittedAtWallMilliseconds: admittedAtMilliseconds,
+                    admittedAtWallMilliseconds: admittedAtWallMilliseconds,
                     now: now
                 )
             }
@@ -42,14 +42,14 @@ extension CoreHarness {
 
     func takeMembershipChange() -> (ChangingMember, SeenMembershipChange)? {
         guard let change = delivery.nextMembershipChange else { return nil }
-        delivery.membershipChangeTaken()
+        delivery.removeNextMembershipChange()
         let member = delivery.view(change.member.record).memberIdentifier(change.member.kind)
         let seenChange = SeenMembershipChange(
             member: String(decoding: member, as: UTF8.self),
             kind: change.member.kind,
             joinedAudiences: Array(change.joinedAudiences),
             formerAudiences: Array(change.formerAudiences),
-            leftAtMilliseconds: change.leftAtMilliseconds
+            leftAtWallMilliseconds: change.leftAtWallMilliseconds
         )
         return (change.member, seenChange)
     }

@@ -62,8 +62,8 @@ final class CoreHarness {
         configuration.recordsMax = 1_024
         configuration.ledgerWindowOffsetCount = 4_096
         // Most tests defer no command. A test about deferring sets shorter times.
-        configuration.deferAfterMilliseconds = 1 << 40
-        configuration.deferredDelayMilliseconds = 1 << 40
+        configuration.reloadable.deferAfterMilliseconds = 1 << 40
+        configuration.reloadable.deferredDelayMilliseconds = 1 << 40
         change(&configuration)
         self.configuration = configuration
         delivery = Delivery(configuration: configuration, now: now)
@@ -312,9 +312,9 @@ final class CoreHarness {
                         disposition: disposition,
                         status: status,
                         reason: reason,
-                        invalidAtMilliseconds: invalidAt,
-                        sentAtMilliseconds: disposition == .retrySoon ? -1 : sentAtMilliseconds[record] ?? -1,
-                        responseAtMilliseconds: now.wallMilliseconds,
+                        invalidAtWallMilliseconds: invalidAt,
+                        sentAtWallMilliseconds: disposition == .retrySoon ? -1 : sentAtMilliseconds[record] ?? -1,
+                        responseAtWallMilliseconds: now.wallMilliseconds,
                         connectionNumber: connection,
                         isTokenRefusalTrusted: isTokenRefusalTrusted
                     ),
@@ -366,7 +366,7 @@ final class CoreHarness {
     /// Takes all store calls and outgoing records that the core has ready.
     private func collectActions() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
-            delivery.storeCallTaken()
+            delivery.removeNextStoreCall()
             calls.append(call)
             let view = delivery.view(call.ticket.record)
             switch call.operation {
@@ -383,7 +383,7 @@ final class CoreHarness {
             }
         }
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
-            delivery.outgoingRecordTaken(outgoingRecord)
+            delivery.removeNextOutgoingRecord(outgoingRecord)
             outgoingRecords.append(outgoingRecord)
             let view = delivery.view(outgoingRecord.record)
             switch outgoingRecord.kind {

@@ -42,7 +42,7 @@ import Testing
     private func makeCoreCountingWhenBehind() -> CoreHarness {
         makeCountingCore {
             $0.supersededResults = .countedWhenBehind
-            $0.readAheadLagRecords = 100
+            $0.reloadable.readAheadLagRecords = 100
         }
     }
 
@@ -66,7 +66,7 @@ import Testing
         let core = makeCoreCountingWhenBehind()
         core.noteLag(10_000)
         core.receive(.update(1))
-        core.elapse(core.configuration.readAheadMillisecondsMax)
+        core.elapse(core.configuration.reloadable.readAheadMillisecondsMax)
         core.receive(.update(2), .update(3))
         #expect(resultsWithCounts(core) == [])
         core.noteLag(100)
@@ -176,7 +176,7 @@ import Testing
         core.receive(.update(2), .update(3))
         core.reply(.wait, waitMilliseconds: 500)
         #expect(resultsWithCounts(core) == ["u1 superseded 0"])
-        core.elapse(510)
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
         core.reply(.superseded)
         #expect(resultsWithCounts(core) == ["u1 superseded 0", "u3 superseded 1"])
         core.receive(.update(4), .update(4))
@@ -188,7 +188,7 @@ import Testing
         core.receive(.update(1), .update(2))
         core.reply(.wait, waitMilliseconds: 500)
         core.receive(.update(3), .update(4))
-        core.elapse(510)
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
         core.admitAndRespond()
         #expect(resultsWithCounts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }

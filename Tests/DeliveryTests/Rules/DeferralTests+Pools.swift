@@ -56,7 +56,7 @@ extension DeferralTests {
     /// Returns a core whose pool is blocked and has deferred all its pushes. `deferredDelayMilliseconds` is so short
     /// that one response does not end the block while two pushes wait.
     private static func makeCoreWithSlowPool() throws -> CoreHarness {
-        let core = makeCore { $0.deferredDelayMilliseconds = 1_000 }
+        let core = makeCore { $0.reloadable.deferredDelayMilliseconds = 1_000 }
         receiveAndAdmit(core, "x")
         core.elapseInSteps(overdueMilliseconds)
         core.acknowledgeAll()

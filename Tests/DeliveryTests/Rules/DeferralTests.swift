@@ -346,8 +346,8 @@ import Testing
 
     static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = delayMilliseconds
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = delayMilliseconds
             change(&$0)
         }
     }

@@ -59,8 +59,8 @@ import Testing
 
     private static func makeCore() -> CoreHarness {
         CoreHarness {
-            $0.deferAfterMilliseconds = overdueMilliseconds - 1_200
-            $0.deferredDelayMilliseconds = delayMilliseconds
+            $0.reloadable.deferAfterMilliseconds = overdueMilliseconds - 1_200
+            $0.reloadable.deferredDelayMilliseconds = delayMilliseconds
         }
     }
 

@@ -17,10 +17,10 @@ import Testing
 
     private func makeCore() -> CoreHarness {
         CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = Self.delayMilliseconds
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = Self.delayMilliseconds
             $0.retryBaseMilliseconds = 300_000
-            $0.retryMillisecondsMax = 300_000
+            $0.reloadable.retryMillisecondsMax = 300_000
         }
     }
 
@@ -124,10 +124,10 @@ import Testing
 
     @Test func `The pauses continue to grow from deferral to deferral`() throws {
         let core = CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = 1_000
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = 1_000
             $0.retryBaseMilliseconds = 1_000
-            $0.retryMillisecondsMax = 300_000
+            $0.reloadable.retryMillisecondsMax = 300_000
         }
         core.receive(.update(1))
         core.reply(.send)
@@ -163,7 +163,7 @@ import Testing
     /// push.
     @Test func `A push that APNs never processed is sent again soon, even after a long wait`() throws {
         let core = CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferAfterMilliseconds = 10_000
             $0.retryBaseMilliseconds = 100
         }
         core.receive(.update(1))

@@ -141,7 +141,9 @@ import Testing
     }
 
     private func coreWithBlockedPool() throws -> CoreHarness {
-        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        let core = CoreHarness {
+            ($0.reloadable.deferAfterMilliseconds, $0.reloadable.deferredDelayMilliseconds) = (10_000, 30_000)
+        }
         core.receive(.update(1, of: "b"))
         core.reply(.send)
         core.elapseInSteps(DeferralTests.overdueMilliseconds)

@@ -125,7 +125,7 @@ import Testing
 
     /// If the second record removed the activity from the timetable, a newer life would lose its lifetime. (R34)
     @Test func `A second record of a waiting end does not report that the activity has ended`() {
-        let core = coreWithPush(of: .update(6)) { $0.policies[0].lifetimeSeconds = 3_600 }
+        let core = coreWithPush(of: .update(6)) { $0.reloadable.policies[0].lifetimeSeconds = 3_600 }
         core.receive(.update(7))
         core.receive(.end(3))
         core.receive(.end(3))
@@ -138,8 +138,8 @@ import Testing
     @Test(arguments: [false, true])
     func `An end may end a newer life only if its policy restarts activities`(restarts: Bool) {
         let core = CoreHarness {
-            $0.policies[0].lifetimeSeconds = 3_600
-            if restarts { $0.policies[0].afterLifetime = .restart }
+            $0.reloadable.policies[0].lifetimeSeconds = 3_600
+            if restarts { $0.reloadable.policies[0].afterLifetime = .restart }
         }
         core.receive(.end(3))
         guard case .admit(let admission)? = core.calls.first?.operation else {

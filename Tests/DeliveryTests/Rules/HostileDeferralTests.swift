@@ -19,7 +19,9 @@ import Testing
     }
 
     private func makeCore() -> CoreHarness {
-        CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        CoreHarness {
+            ($0.reloadable.deferAfterMilliseconds, $0.reloadable.deferredDelayMilliseconds) = (10_000, 30_000)
+        }
     }
 
     @Test(arguments: [UInt8(15), 254, .max]) func `Any number of earlier results is valid`(earlierResultCount: UInt8)

@@ -15,13 +15,13 @@ import Testing
     /// them.
     private func restartingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = 30_000
-            $0.policies[0].lifetimeSeconds = 3_600
-            $0.policies[0].afterLifetime = .restart
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = 30_000
+            $0.reloadable.policies[0].lifetimeSeconds = 3_600
+            $0.reloadable.policies[0].afterLifetime = .restart
             var once = Policy(name: "once")
             once.lifetimeSeconds = 3_600
-            $0.policies.append(once)
+            $0.reloadable.policies.append(once)
             change(&$0)
         }
     }
@@ -106,7 +106,7 @@ import Testing
     /// stays too large. (R33)
     @Test(arguments: [(["lineups"], true), (["other"], false)])
     func `A start that was too large is kept again if dropped fields made it fit`(dropped: [String], isKept: Bool) {
-        let core = restartingCore { $0.policies[0].oversize = dropped }
+        let core = restartingCore { $0.reloadable.policies[0].oversize = dropped }
         core.elapse(5_000)
         core.reread(below: 2)
         let filler = String(repeating: "x", count: 4_096)
@@ -168,7 +168,7 @@ import Testing
         core.receive(.end(7))
         core.reply(.wait, waitMilliseconds: 500)
         #expect(core.outcomes == ["\(Self.identifier) superseded"])
-        core.elapse(510)
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit e7"])
     }
 

@@ -17,10 +17,10 @@ import Testing
     /// Returns a core whose default policy limits the lifetime to an hour. Policy `endless` has no limit.
     private func coreWithLimitedLifetimes() -> CoreHarness {
         CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = 30_000
-            $0.policies[0].lifetimeSeconds = 3_600
-            $0.policies.append(Policy(name: "endless"))
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = 30_000
+            $0.reloadable.policies[0].lifetimeSeconds = 3_600
+            $0.reloadable.policies.append(Policy(name: "endless"))
         }
     }
 
@@ -206,7 +206,7 @@ import Testing
         core.acknowledgeAll()
         core.elapseSpacing()
         core.reply(.wait, waitMilliseconds: 500)
-        core.elapse(510)
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit u10"])
         core.admitAndRespond()
         core.elapseSpacing()

@@ -21,7 +21,7 @@ import Testing
             kind: .activity,
             joinedAudiences: audiences.map(Self.digest),
             formerAudiences: [],
-            leftAtMilliseconds: 0
+            leftAtWallMilliseconds: 0
         )
     }
 
@@ -37,7 +37,7 @@ import Testing
             kind: kind,
             joinedAudiences: [],
             formerAudiences: [Self.digest(audience)],
-            leftAtMilliseconds: Self.changedAtMilliseconds
+            leftAtWallMilliseconds: Self.changedAtMilliseconds
         )
     }
 
@@ -53,7 +53,7 @@ import Testing
         #expect(change == joinChange("m", "n"))
         let view = core.delivery.view(member.record)
         #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
-        #expect(view.allowsFrequentUpdates == false && view.registeredAtMilliseconds == Self.changedAtMilliseconds)
+        #expect(view.allowsFrequentUpdates == false && view.registeredAtWallMilliseconds == Self.changedAtMilliseconds)
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.delivery.audiencesNotified(member, now: core.now)
         #expect(core.committableOffset(core.registrationsPartition) == 1)

@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `The next state waits for the spacing`() {
-        let core = CoreHarness { $0.policies[0].spacingMilliseconds = 3_000 }
+        let core = CoreHarness { $0.reloadable.policies[0].spacingMilliseconds = 3_000 }
         core.receive(.update(1))
         core.admitAndRespond()
         core.receive(.update(2))
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func `A wait is never longer than the longest spacing`() {
-        let core = CoreHarness { $0.policies[0].throttledSpacingMillisecondsMax = 20_000 }
+        let core = CoreHarness { $0.reloadable.policies[0].throttledSpacingMillisecondsMax = 20_000 }
         core.receive(.update(1))
         core.reply(.wait, waitMilliseconds: .max)
         core.elapse(19_999)

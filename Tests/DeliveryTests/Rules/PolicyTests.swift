@@ -9,7 +9,7 @@ import Testing
             var slow = Policy(name: "slow")
             slow.spacingMilliseconds = 30_000
             slow.expiration.updateSeconds = 77
-            $0.policies.append(slow)
+            $0.reloadable.policies.append(slow)
         }
     }
 
@@ -17,8 +17,8 @@ import Testing
 
     @Test func `A command that names no policy follows its app's default policy`() throws {
         let core = CoreHarness {
-            $0.policies.append(Policy(name: "slow"))
-            $0.apps[0].defaultPolicyIndex = 1
+            $0.reloadable.policies.append(Policy(name: "slow"))
+            $0.reloadable.apps[0].defaultPolicyIndex = 1
         }
         core.receive(.update(1))
         #expect(try core.oldestCallView.policyIndex == 1)
@@ -72,9 +72,9 @@ import Testing
 
     @Test func `A deferred command whose policy was removed follows its app's default policy`() throws {
         let core = CoreHarness {
-            $0.policies.append(Policy(name: "quick"))
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = 30_000
+            $0.reloadable.policies.append(Policy(name: "quick"))
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = 30_000
         }
         core.receive(.update(1, beside: #""policy":"quick","#))
         core.reply(.send)

@@ -7,7 +7,7 @@ import Testing
 @Suite struct ReadAheadTests {
     private static func makeCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
-            $0.readAheadLagRecords = 100
+            $0.reloadable.readAheadLagRecords = 100
             $0.supersededResults = .each
             change(&$0)
         }
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func `Reading ahead has a time limit`() throws {
-        let core = Self.makeCore { $0.readAheadMillisecondsMax = 5_000 }
+        let core = Self.makeCore { $0.reloadable.readAheadMillisecondsMax = 5_000 }
         core.noteLag(1_000)
         core.receive(.update(1))
         core.elapse(4_999)
@@ -185,7 +185,7 @@ import Testing
     }
 
     @Test func `A leaving partition does not prolong the reading ahead`() {
-        let core = Self.makeCore { $0.readAheadMillisecondsMax = 5_000 }
+        let core = Self.makeCore { $0.reloadable.readAheadMillisecondsMax = 5_000 }
         let secondPartition = core.assign(.commands, number: 1)
         core.noteLag(1_000)
         core.noteLag(1_000, of: secondPartition)
@@ -225,7 +225,7 @@ import Testing
     /// The number of pushes after a backlog depends on the number of activities, not on the number of commands.
     @Test func `200,000 commands for 2,000 activities become 2,000 pushes`() {
         let core = CoreHarness {
-            $0.readAheadLagRecords = 1_000
+            $0.reloadable.readAheadLagRecords = 1_000
             $0.recordsMax = 131_072
             $0.ledgerWindowOffsetCount = 1 << 20
         }

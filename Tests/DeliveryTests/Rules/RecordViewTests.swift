@@ -64,8 +64,8 @@ import Testing
 
     @Test func `A command without an id is deferred with its default id`() throws {
         let core = CoreHarness {
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = 30_000
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = 30_000
         }
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.send)

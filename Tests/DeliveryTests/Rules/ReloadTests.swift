@@ -6,7 +6,7 @@ import Testing
 @Suite struct ReloadTests {
     private func makeCore(_ spacingsMilliseconds: Int64...) -> CoreHarness {
         CoreHarness { configuration in
-            configuration.policies = Self.makePolicies(spacingsMilliseconds)
+            configuration.reloadable.policies = Self.makePolicies(spacingsMilliseconds)
         }
     }
 
@@ -20,7 +20,7 @@ import Testing
     }
 
     private func applySettings(to core: CoreHarness, _ change: (inout ReloadableSettings) -> Void) {
-        var settings = core.configuration.reloadableSettings
+        var settings = core.configuration.reloadable
         change(&settings)
         core.delivery.apply(settings)
     }
@@ -47,7 +47,7 @@ import Testing
         #expect(core.results.map(\.outcome) == ["invalid"])
         applySettings(to: core) {
             $0.policies = Self.makePolicies([1_000, 4_000])
-            $0.appPolicyIndices = [1]
+            $0.apps[0].defaultPolicyIndex = 1
         }
         core.receive(.update(2, beside: #""policy":"p1","#))
         #expect(try core.oldestCallView.policyIndex == 1)
@@ -86,7 +86,10 @@ import Testing
 
     /// The state that must carry the alert may be deferred. A longer delay lets this state return later.
     @Test func `With a longer delay of deferred commands, an alert waits longer for its carrier`() {
-        let core = CoreHarness { $0.setDeferredDelay(milliseconds: 10_000) }
+        let core = CoreHarness {
+            $0.reloadable.deferredDelayMilliseconds = 10_000
+            $0.lengthenRiderWait()
+        }
         applySettings(to: core) { $0.deferredDelayMilliseconds = 30_000 }
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)

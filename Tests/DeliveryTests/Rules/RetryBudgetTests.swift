@@ -278,9 +278,9 @@ extension CoreHarness {
                 disposition: disposition,
                 status: disposition == .accepted ? 200 : 503,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                invalidAtMilliseconds: -1,
-                sentAtMilliseconds: -1,
-                responseAtMilliseconds: now.wallMilliseconds,
+                invalidAtWallMilliseconds: -1,
+                sentAtWallMilliseconds: -1,
+                responseAtWallMilliseconds: now.wallMilliseconds,
                 isRetryPermitted: isRetryPermitted
             ),
             now: now

@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test func `The waits before retries grow up to five minutes`() {
-        let core = CoreHarness { $0.policies[0].expiration.updateSeconds = 43_200 }
+        let core = CoreHarness { $0.reloadable.policies[0].expiration.updateSeconds = 43_200 }
         core.receive(.update(1))
         for fault in 1...14 {
             core.admitAndRespond(.retryLater)
@@ -120,7 +120,7 @@ import Testing
 
     @Test(arguments: [PushResult.Disposition.retrySoon, .retryLater, .throttled, .ambiguous])
     func `Faults of the service use up no attempts`(disposition: PushResult.Disposition) {
-        let core = CoreHarness { $0.retryMillisecondsMax = 1_000 }
+        let core = CoreHarness { $0.reloadable.retryMillisecondsMax = 1_000 }
         core.receive(.update(1, beside: ExpirationTests.farExpiration))
         for _ in 0..<400 {
             if !core.outstandingCalls.isEmpty { core.reply(.send) }
@@ -139,8 +139,8 @@ import Testing
 
     @Test func `A pause is never longer than its limit, even if the limit is an odd number`() {
         let core = CoreHarness {
-            ($0.retryBaseMilliseconds, $0.retryMillisecondsMax) = (3, 3)
-            $0.deferredDelayMilliseconds = 1
+            ($0.retryBaseMilliseconds, $0.reloadable.retryMillisecondsMax) = (3, 3)
+            $0.reloadable.deferredDelayMilliseconds = 1
         }
         var pausesMilliseconds: Set<Int64> = []
         for number in 1...50 {

@@ -62,7 +62,7 @@ import Testing
         core.receive(.update(3))
         core.reply(.wait, waitMilliseconds: 100)
         #expect(core.outcomes == [], "u2 carries the alert now")
-        core.elapse(110)
+        core.elapse(100 + PaceTests.timerPrecisionMilliseconds)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 1)))
         core.respond(.accepted)
@@ -129,16 +129,16 @@ import Testing
     }
 
     @Test func `A spacing does not prolong the wait for a carrier`() {
-        let core = CoreHarness { $0.policies[0].spacingMilliseconds = 60_000 }
+        let core = CoreHarness { $0.reloadable.policies[0].spacingMilliseconds = 60_000 }
         core.receive(.update(1))
         core.reply(.send)
         core.push()
         core.receive(.alert(2))
         core.respond(.throttled)
         core.acknowledgeSettlements()
-        core.elapse(60_010)
+        core.elapse(60_000 + PaceTests.timerPrecisionMilliseconds)
         core.reply(.alertAwaitsCarrier)
-        core.elapse(10_010)
+        core.elapse(10_000 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outcomes.last == "u2 superseded")
     }
 
@@ -181,7 +181,7 @@ import Testing
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == false)
         core.reply(.superseded)
         #expect(core.outcomes == ["u1 superseded"])
-        core.elapse(10_010)
+        core.elapse(10_000 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
     }
 
@@ -321,7 +321,7 @@ import Testing
         #expect(core.outstandingCalls == ["admit u2"])
         core.reply(.wait, waitMilliseconds: 500)
         core.beginRevoking(core.commandsPartition)
-        core.elapse(510)
+        core.elapse(500 + PaceTests.timerPrecisionMilliseconds)
         #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.noToken)
         core.reply(.held)

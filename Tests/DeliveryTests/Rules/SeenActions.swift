@@ -50,9 +50,9 @@ struct SeenResult {
         offset = view.sourceOffset
         trace = text(view.trace)
         timesMilliseconds = [
-            view.recordTimestampMilliseconds, view.receivedAtMilliseconds, view.admittedAtMilliseconds ?? -1,
-            view.sentAtMilliseconds ?? -1,
-            view.responseAtMilliseconds ?? -1,
+            view.recordTimestampMilliseconds, view.receivedAtWallMilliseconds, view.admittedAtWallMilliseconds ?? -1,
+            view.sentAtWallMilliseconds ?? -1,
+            view.responseAtWallMilliseconds ?? -1,
         ]
     }
 }
@@ -138,7 +138,7 @@ struct SeenInvalidation: Equatable {
         token = text(view.token)
         environment = view.environment
         reason = text(view.reason)
-        invalidAtMilliseconds = view.invalidAtMilliseconds
+        invalidAtMilliseconds = view.invalidAtWallMilliseconds
     }
 }
 

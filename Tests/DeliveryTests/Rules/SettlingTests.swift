@@ -154,7 +154,7 @@ import Testing
         core.register(CommandText.registration())
         core.receive(.update(1, of: "b"))
         core.loseRedis(isBusy: true)
-        core.delivery.storeCallPostponed(now: core.now)
+        core.delivery.postponeNextStoreCall(now: core.now)
         core.elapse(100)
         #expect(core.outstandingCalls == ["admit b.u1", "registerToken a"])
     }

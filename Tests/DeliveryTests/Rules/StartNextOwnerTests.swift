@@ -8,7 +8,9 @@ import Testing
 @Suite struct StartNextOwnerTests {
     /// Returns a core whose pool accepts nothing, with the claim of a start that waits for the pool.
     private func makeCore() throws -> (CoreHarness, claim: UInt64) {
-        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        let core = CoreHarness {
+            ($0.reloadable.deferAfterMilliseconds, $0.reloadable.deferredDelayMilliseconds) = (10_000, 30_000)
+        }
         core.receive(.update(1, of: "b"))
         core.reply(.send)
         core.elapseInSteps(DeferralTests.overdueMilliseconds)

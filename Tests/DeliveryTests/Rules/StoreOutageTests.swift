@@ -8,7 +8,7 @@ import Testing
     /// A silent Redis decides about no command, so a deferred command would only wait again.
     @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandboxPool: false) {
-            ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
+            ($0.reloadable.deferAfterMilliseconds, $0.reloadable.deferredDelayMilliseconds) = (10_000, 30_000)
             $0.creditsPerPoolMax = 2
         }
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
@@ -23,7 +23,7 @@ import Testing
         core.register(CommandText.registration(of: "z"))
         core.loseRedis(isBusy: true)
         core.receive(.update(1), .update(1, of: "b"))
-        for _ in 0..<2 { core.delivery.storeCallPostponed(now: core.now) }
+        for _ in 0..<2 { core.delivery.postponeNextStoreCall(now: core.now) }
         core.elapse(100)
         #expect(core.outstandingCalls == ["registerToken z", "admit b.u1"], "the server of b responds")
         core.reply(.registered)

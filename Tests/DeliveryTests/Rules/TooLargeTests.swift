@@ -8,7 +8,7 @@ import Testing
     private static let filler = String(repeating: "x", count: 4_096)
 
     private static func makeCore(_ names: [String] = ["lineups", "match.commentary"]) -> CoreHarness {
-        CoreHarness { $0.policies[0].oversize = names }
+        CoreHarness { $0.reloadable.policies[0].oversize = names }
     }
 
     /// Returns an update for this second. `state` has further fields of its content state; each begins with a comma.
@@ -97,9 +97,9 @@ import Testing
 
     @Test func `A deferred command still says what was dropped`() throws {
         let core = CoreHarness {
-            $0.policies[0].oversize = ["lineups"]
-            $0.deferAfterMilliseconds = 10_000
-            $0.deferredDelayMilliseconds = 30_000
+            $0.reloadable.policies[0].oversize = ["lineups"]
+            $0.reloadable.deferAfterMilliseconds = 10_000
+            $0.reloadable.deferredDelayMilliseconds = 30_000
         }
         core.receive(Self.largeUpdate(1))
         core.reply(.send)
@@ -144,7 +144,7 @@ import Testing
         let core = CoreHarness {
             var sports = Policy(name: "sports")
             sports.oversize = ["lineups"]
-            $0.policies.append(sports)
+            $0.reloadable.policies.append(sports)
         }
         core.receive(
             Self.largeUpdate(1),
@@ -163,7 +163,7 @@ import Testing
             for (name, field) in [("first", "a"), ("second", "b")] {
                 var policy = Policy(name: name)
                 policy.oversize = [field]
-                $0.policies.append(policy)
+                $0.reloadable.policies.append(policy)
             }
         }
         let policyNames = ["first", "second", "first"]

@@ -73,15 +73,16 @@ final class SimulatedWorker {
         configuration.recordsMax = parameters.recordsMax
         configuration.creditsPerPoolMax = parameters.pushesInFlightMax
         configuration.ledgerWindowOffsetCount = 64
-        configuration.policies = [parameters.policy]
+        configuration.reloadable.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults
-        configuration.readAheadLagRecords = parameters.readAheadLagRecords
-        configuration.readAheadMillisecondsMax = 5_000
-        configuration.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
+        configuration.reloadable.readAheadLagRecords = parameters.readAheadLagRecords
+        configuration.reloadable.readAheadMillisecondsMax = 5_000
+        configuration.reloadable.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
         if let deferrals = parameters.deferrals {
-            configuration.setDeferredDelay(milliseconds: deferrals.delayMilliseconds)
+            configuration.reloadable.deferredDelayMilliseconds = deferrals.delayMilliseconds
+            configuration.lengthenRiderWait()
         } else {
-            configuration.deferredDelayMilliseconds = 1 << 40
+            configuration.reloadable.deferredDelayMilliseconds = 1 << 40
         }
         delivery = Delivery(
             configuration: configuration,

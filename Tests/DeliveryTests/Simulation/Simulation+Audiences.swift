@@ -70,7 +70,7 @@ extension Simulation {
 
     func simulateAudiences(_ worker: SimulatedWorker) {
         while let record = worker.delivery.nextHandover {
-            worker.delivery.handoverTaken()
+            worker.delivery.removeNextHandover()
             worker.handovers.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
@@ -87,7 +87,7 @@ extension Simulation {
                     dueMilliseconds: dueMilliseconds
                 )
             )
-            worker.delivery.membershipChangeTaken()
+            worker.delivery.removeNextMembershipChange()
         }
         endDueHandovers(worker)
         let due = worker.undeliveredMembershipChanges.filter { $0.dueMilliseconds <= now }
@@ -101,8 +101,8 @@ extension Simulation {
     private func makeUndeliveredChange(_ change: MembershipChange, _ view: RecordView, dueMilliseconds: Int64)
         -> UndeliveredMembershipChange
     {
-        let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtMilliseconds, isLeaving: true)
-        let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtMilliseconds, isLeaving: false)
+        let leaving = SimulatedAudiences.Entry(atMilliseconds: change.leftAtWallMilliseconds, isLeaving: true)
+        let joining = SimulatedAudiences.Entry(atMilliseconds: view.registeredAtWallMilliseconds, isLeaving: false)
         return UndeliveredMembershipChange(
             dueMilliseconds: dueMilliseconds,
             member: change.member,
@@ -133,7 +133,7 @@ extension Simulation {
             } else {
                 ending = .outcome(random.chance(500) ? .superseded : .unchanged)
             }
-            worker.delivery.handoverEnded(record, ending, now: worker.moment(now))
+            worker.delivery.endHandover(record, ending, now: worker.moment(now))
         }
     }
 

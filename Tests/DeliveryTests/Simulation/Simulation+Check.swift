@@ -15,7 +15,9 @@ extension Simulation {
             let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
             if phone.device != nil, !hasStarted(phone), isStartUnknown, doesAdmittedRecordFinishEachStart {
-                violations.append("\(activity): its start was not sent, though no response was lost and no worker")
+                violations.append(
+                    "\(activity): its start was not sent, though no response, worker or partition was lost"
+                )
             }
             for (version, count) in phone.startCounts where count > 1 && !wasRedisWiped {
                 violations.append("\(activity): the start \(version) came \(count) times")
@@ -58,7 +60,7 @@ extension Simulation {
     /// token ends this check.
     func checkUnregisteredTokens(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        let registeredAtMilliseconds = view.registeredAtMilliseconds
+        let registeredAtMilliseconds = view.registeredAtWallMilliseconds
         if call.ticket.purpose == .unregisterActivity, reply.verdict == .unregistered {
             for (token, owner) in activitiesByToken
             where owner == activity && tokenReceivedAtMilliseconds[token] ?? 0 <= registeredAtMilliseconds {

@@ -243,7 +243,7 @@ final class Simulation {
         while now >= redisOutageEndMilliseconds,
             let call = worker.delivery.withNextStoreCall(now: moment, { $0.map { Array($0) } })
         {
-            worker.delivery.storeCallTaken()
+            worker.delivery.removeNextStoreCall()
             let earliestMilliseconds = worker.storeCalls.last?.dueMilliseconds ?? now
             let due = max(earliestMilliseconds, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
             worker.storeCalls.append((due, call))
@@ -262,7 +262,7 @@ final class Simulation {
             }
         }
         while let outgoingRecord = worker.delivery.nextOutgoingRecord(now: moment) {
-            worker.delivery.outgoingRecordTaken(outgoingRecord)
+            worker.delivery.removeNextOutgoingRecord(outgoingRecord)
             let isFailing = now < faultsEndMilliseconds && random.chance(parameters.produceFailurePerMille)
             let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
             worker.outgoingRecords.append((due, outgoingRecord, !isFailing, !isFailing || random.chance(500)))
@@ -354,9 +354,9 @@ final class Simulation {
                 disposition: disposition,
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                invalidAtMilliseconds: invalidAt,
-                sentAtMilliseconds: moment.wallMilliseconds,
-                responseAtMilliseconds: moment.wallMilliseconds,
+                invalidAtWallMilliseconds: invalidAt,
+                sentAtWallMilliseconds: moment.wallMilliseconds,
+                responseAtWallMilliseconds: moment.wallMilliseconds,
                 connectionNumber: push.connection,
                 isTokenRefusalTrusted: isTokenRefusalTrusted
             ),

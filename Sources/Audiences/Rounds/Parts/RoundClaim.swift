@@ -17,9 +17,9 @@ struct RoundClaim: BitwiseCopyable {
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the present claim counts as held (monotonic milliseconds): since the end of the pause before it. So
-    /// the time until the store granted the claim counts too. This only lets `consecutiveLossCount` begin again
-    /// earlier. Nil: the round's first claim.
+    /// When the pause before the present claim ended (monotonic milliseconds); nil: it is the round's first claim. The
+    /// claim counts as held from this time on, although the round may have waited for members since, and the store
+    /// granted the claim later. So `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.

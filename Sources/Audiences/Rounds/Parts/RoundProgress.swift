@@ -20,13 +20,14 @@ struct RoundProgress: BitwiseCopyable {
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
-    /// When a version first took over at the newest version's start position (monotonic milliseconds). If the next
-    /// version begins there too, the round has sent nothing since this time. Nil: no version has taken over yet. See
-    /// ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    /// When the first version took over at the position at which the newest version begins (monotonic milliseconds);
+    /// nil: no version has taken over yet. If one more version takes over at this position, the round has sent nothing
+    /// since this time: see ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
     @CompactOptional var stalledSinceMilliseconds: Int64?
-    /// Since when members of the round wait for their turn without a break: the time at which the store admitted the
-    /// command for which the first of them waits (UNIX milliseconds). Has a meaning only while a member waits. A metric
-    /// shows it (``RoundGauges``).
+    /// Since when members have waited for their turns (UNIX milliseconds). The wait begins with a version that comes
+    /// while no member waits: at the time at which the store admitted this version's command. It ends when the round
+    /// has reached all members. Versions that come during the wait do not begin it again. While no member waits, the
+    /// value has no meaning. A metric shows it (``RoundGauges``).
     var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
     /// The position that the round has reached: no member below it waits for its turn. Usually it is ``sendPosition``.

@@ -7,12 +7,12 @@ struct OutageHourChecker {
     /// had the activity's newest state (``PushesAfterReturn``).
     let newestStateFlagsAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
-    let wrongScreenCount: Int
+    let outdatedActivityCount: Int
     let failedCommandCount: Int
 
     var brokenPromises: [String] {
         [freshnessFailure, commitWaitFailure, memoryFailure, pushFailure].compactMap { $0 }
-            + (wrongScreenCount == 0 ? [] : ["\(wrongScreenCount) phones do not show the newest state"])
+            + (outdatedActivityCount == 0 ? [] : ["\(outdatedActivityCount) phones do not show the newest state"])
             + (failedCommandCount == 0 ? [] : ["\(failedCommandCount) commands have the outcome failed"])
     }
 

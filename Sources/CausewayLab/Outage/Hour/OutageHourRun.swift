@@ -64,7 +64,7 @@ final class OutageHourRun {
             schedule: schedule,
             minutes: minutes,
             newestStateFlagsAfterReturn: pushesAfterReturn.newestStateFlagsByActivity,
-            wrongScreenCount: try countWrongScreens(),
+            outdatedActivityCount: try countOutdatedActivities(),
             failedCommandCount: outcomeCounter.counts[.failed] ?? 0
         )
         deployment.stopWorkers()
@@ -193,7 +193,7 @@ final class OutageHourRun {
         )
     }
 
-    private func countWrongScreens() throws(LabError) -> Int {
+    private func countOutdatedActivities() throws(LabError) -> Int {
         var screens: [String: OutageHistory.Screen] = [:]
         for app in outage.apps {
             screens.merge(try deployment.findSimulator(of: app).readScreens(of: app)) { first, _ in first }

@@ -3,15 +3,16 @@ import LiveActivity
 import Redis
 
 /// Passes what the stores report to a lane. The stores refer to their handler weakly, and Swift retains an object with
-/// weak references more slowly. Swift retains the lane for every push, so the stores refer to this relay, not to the
+/// weak references more slowly. Swift retains the lane for every push, so the stores refer to this handler, not to the
 /// lane. Weak references to the lane took 5 % of a round's CPU.
-final class LaneStoreRelay {
+final class LaneStoreHandler {
+    /// `unowned`, because the lane owns this handler and its stores.
     private unowned let lane: Lane
 
     init(lane: Lane) { self.lane = lane }
 }
 
-extension LaneStoreRelay: ActivityStoreHandler {
+extension LaneStoreHandler: ActivityStoreHandler {
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         lane.passStoreReply(tag: tag, reply)
     }
@@ -27,7 +28,7 @@ extension LaneStoreRelay: ActivityStoreHandler {
     }
 }
 
-extension LaneStoreRelay: AudienceStoreHandler {
+extension LaneStoreHandler: AudienceStoreHandler {
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         lane.passAudienceReply(tag: tag, reply)
     }

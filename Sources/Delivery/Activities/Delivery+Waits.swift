@@ -1,0 +1,114 @@
+import LiveActivity
+
+/// Says whether the next command of an activity must wait, and until when. `beginNextCommand` asks this before
+/// it begins a command; other rules ask single questions.
+///
+///     question                                            function                       answer   compares `now`
+///     Is there perhaps a wait of the next command?        mayHaveWait                    quick    yes
+///     Is there perhaps a wait because of a deferral?      mayHaveDeferralWait            quick    no
+///     Is the next command delayed?                        isNextCommandDelayed           exact    yes
+///     Must it wait because of a deferral?                 mustWaitForDeferral            exact    yes
+///     Does a deferred start come before this command?     isStartExpected                exact    yes
+///     Is so long a wait spent in the deferred topic?      exceedsDeferredDelay           exact    no
+///     Is the activity's present wait so long?             isWaitLong                     exact    yes
+///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact    yes
+///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact    yes
+///
+/// A quick test is never false while there is a wait of its kind, but may be true without one. The wait of a rider
+/// delays no command, so only the last two functions count it.
+extension Delivery {
+    /// Whether the next command must wait because of a deferral: a deferred command must come back from the deferred
+    /// topic first, or the next command has come back from there and still pauses. Does not test the delay of the next
+    /// command (`isNextCommandDelayed`).
+    func mustWaitForDeferral(of activity: ActivityIndex, now: Moment) -> Bool {
+        let slot = activities.address(of: activity)
+        guard let head = slot.pointee.waitingList.head else { return false }
+        let isStart = records[head].isStart
+        if !isStart, !records[head].lifetime.isEnd, isStartExpected(before: head, of: activity, now: now) {
+            return true
+        }
+        guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
+        if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
+        guard !isStart else { return false }
+        // While the pool is blocked, a newer state waits for the deferred one, and then replaces it and carries its
+        // alert. Otherwise an outage would leave one deferred copy for each state.
+        if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
+        // While the pool works, a state waits only for a deferred alert, and only if the state's own alert is not
+        // newer. Without this wait, the phone would show the newer state without ringing.
+        guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
+        return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
+    }
+
+    /// Whether the lane expects a deferred start that comes before this update or end.
+    func isStartExpected(before record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
+        activities[activity].startWait
+            .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
+    }
+
+    /// Whether a wait is so long that a command spends it in the deferred topic, as soon as the command is overdue
+    /// (`isOverdue`).
+    @inline(__always)
+    func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool {
+        milliseconds > configuration.reloadable.deferredDelayMilliseconds
+    }
+
+    /// Whether the activity's delay, or the pause of its next command, is so long (`exceedsDeferredDelay`).
+    @inline(__always)
+    private func isWaitLong(of activity: ActivityIndex, now: Moment) -> Bool {
+        let slot = activities.address(of: activity)
+        if exceedsDeferredDelay(slot.pointee.earliestBeginAtMilliseconds - now.monotonicMilliseconds) { return true }
+        guard slot.pointee.deferralWait.isPause, let head = slot.pointee.waitingList.head else { return false }
+        return exceedsDeferredDelay(records[head].deferral.remainingPauseMilliseconds(now: now))
+    }
+
+    /// Returns when the phase `paused` of an activity must end, a monotonic time; nil: the activity has no wait. A long
+    /// wait has several such phases (`pauseOrFree`).
+    @inline(__always)
+    func pausedPhaseEndMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
+        let slot = activities.address(of: activity)
+        let earliestBeginAtMilliseconds = slot.pointee.earliestBeginAtMilliseconds
+        // The fast path: nearly always the activity has a short delay or no wait at all.
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.mayHaveDeferralWait,
+            !exceedsDeferredDelay(earliestBeginAtMilliseconds - now.monotonicMilliseconds)
+        else { return pausedPhaseEndOnSlowPathMilliseconds(of: activity, now: now) }
+        return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
+    }
+
+    /// The part of `pausedPhaseEndMilliseconds` for a rider, a deferral or a long delay. Not inlined, so that the fast
+    /// path stays short.
+    @inline(never)
+    private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
+        guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
+        guard isWaitLong(of: activity, now: now) else { return endMilliseconds }
+        return min(endMilliseconds, now.monotonicMilliseconds + configuration.reloadable.deferAfterMilliseconds / 2)
+    }
+}
+
+extension ActivitySlot {
+    /// Whether the activity's next command must still wait for `earliestBeginAtMilliseconds`.
+    @inline(__always)
+    func isNextCommandDelayed(now: Moment) -> Bool { earliestBeginAtMilliseconds > now.monotonicMilliseconds }
+
+    /// A quick test, which is nearly always false: whether the next command may have to wait, because of its delay or
+    /// of a deferral. If true, the exact tests must run (`isNextCommandDelayed`, `mustWaitForDeferral`).
+    @inline(__always)
+    func mayHaveWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
+
+    /// A quick test: whether `deferralWait` or `startWait` has an end. The end may have passed.
+    @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
+
+    /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
+    /// are:
+    /// - the delay of its next command (`earliestBeginAtMilliseconds`)
+    /// - the wait of a rider for a newer command that carries its alert (`riderAwaitingCarrier`)
+    /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `startWait`)
+    /// - the pause of a command that has come back from there (`deferralWait`).
+    @inline(__always)
+    func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
+        var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
+        if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
+        if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
+        if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
+        return end == .max ? nil : end
+    }
+}
