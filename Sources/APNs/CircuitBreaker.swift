@@ -32,7 +32,7 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     /// The length of the suspect window, in ended pushes. Each window begins with counts of 0. Suspect responses are
     /// BadDeviceToken and DeviceTokenNotForTopic: the environment or the topic may be wrong for all tokens. Range 1 to
     /// 100,000.
-    public var suspectWindowPushesMax = 1_000
+    public var pushesPerSuspectWindow = 1_000
     /// The breaker checks the share of suspect responses only after this many of them in the window. Otherwise a single
     /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
     public var suspectResponsesMin = 20
@@ -56,7 +56,7 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
         try require("breaker.failureWindowMilliseconds", failureWindowMilliseconds, in: 100...600_000)
         try require("breaker.failureWindowPushesMin", failureWindowPushesMin, in: 1...100_000)
         try require("breaker.failurePercentMax", failurePercentMax, in: 1...100)
-        try require("breaker.suspectWindowPushesMax", suspectWindowPushesMax, in: 1...100_000)
+        try require("breaker.pushesPerSuspectWindow", pushesPerSuspectWindow, in: 1...100_000)
         try require("breaker.suspectResponsesMin", suspectResponsesMin, in: 1...100_000)
         try require("breaker.suspectPercentMax", suspectPercentMax, in: 1...100)
         try require("breaker.providerTokenRefusalsMax", providerTokenRefusalsMax, in: 1...1_000)
@@ -131,7 +131,7 @@ struct CircuitBreaker {
     private var failureWindowBeganAtMilliseconds: Int64 = 0
     private var failureWindowPushCount = 0
     private var failureCount = 0
-    // The counts of the present suspect window. This window lasts for a number of pushes (`suspectWindowPushesMax`).
+    // The counts of the present suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
     private var suspectWindowPushCount = 0
     private var suspectCount = 0
     /// The number of `providerTokenRefused` samples since a response last showed that APNs accepts the provider token,
@@ -199,7 +199,7 @@ struct CircuitBreaker {
             failureWindowPushCount = 0
             failureCount = 0
         }
-        if suspectWindowPushCount >= configuration.suspectWindowPushesMax {
+        if suspectWindowPushCount >= configuration.pushesPerSuspectWindow {
             suspectWindowPushCount = 0
             suspectCount = 0
         }

@@ -81,9 +81,9 @@ extension Pool {
         )
     }
 
-    /// Makes the pool choose each `unauthenticated` connection first again, by clearing
-    /// ``Connection/hasInconclusivePush``. The next push then tests whether APNs accepts the connection's provider
-    /// token.
+    /// Lets the pool test again the provider tokens of all `unauthenticated` connections whose last test showed nothing
+    /// (``Connection/hasInconclusivePush``). The pool chooses such a connection before any `open` one, so one of the
+    /// next pushes is the test. The preferred connection must be cleared, because the pool would use it first.
     private func retryInconclusiveConnections() {
         for connection in connections where connection.hasInconclusivePush {
             connection.hasInconclusivePush = false

@@ -67,7 +67,8 @@ public enum CloseCause: UInt8, Sendable {
     /// The peer closed the connection, or TCP or TLS failed. Or no provider token could be used when the first SETTINGS
     /// arrived.
     case connectionLost
-    /// The connection was retired, and has no push in flight.
+    /// The connection was retired (for a ``RetirementCause``) while it was being set up, or its last push in flight has
+    /// ended since.
     case retired
     /// ``Pool/close()`` was called.
     case poolClosed

@@ -47,7 +47,8 @@ public final class ProviderToken: @unchecked Sendable {
 ///   each token for 20 minutes before the token is 55 minutes old.
 /// - A renewal is late if signing fails or the shared Redis is unreachable. All processes then use the last token until
 ///   it is 55 minutes old, because a new token from each process would break Apple's limit for the team. A connection
-///   that has kept the last token for less than 20 minutes may not change it then, so the pool replaces the connection.
+///   that has kept the last token for less than 20 minutes must not change it then, so the pool replaces the
+///   connection.
 public enum ProviderTokenTimes {
     /// At this age of a token, the source signs a new token. A connection changes to the new token after it has kept
     /// the old token for ``keptSecondsMin``.

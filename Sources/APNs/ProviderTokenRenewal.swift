@@ -92,8 +92,8 @@ public struct SharedToken: Equatable, Sendable {
     /// The issue time and the token as one text, which ``ProviderTokenCipher`` encrypts.
     public var encodedText: String { "\(issuedAtSeconds) \(text)" }
 
-    /// - Returns: nil if the text is not an encoded token, is too long for a header, or has bytes that a header may not
-    ///   contain.
+    /// - Returns: nil if the text is not an encoded token, is too long for a header, or has bytes that a header
+    ///   must not contain.
     public init?(encodedText: String) {
         let parts = encodedText.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),

@@ -5,8 +5,9 @@
 public indirect enum FieldShape: Equatable, Sendable {
     /// A value whose kind a file of shapes names with one word: `string`, `int`, `date` and others.
     case scalar(String)
-    /// An enum with these raw values.
+    /// An enum whose raw values are these strings.
     case texts([String])
+    /// An enum whose raw values are these integers.
     case numbers([Int64])
     case array(FieldShape)
     /// A dictionary with `String` keys.

@@ -10,7 +10,7 @@ enum PackedNumber {
     /// The number beside a reply's timestamp: ``SentPriority`` × this factor + the number of pushes left in the budget.
     static let priorityFactor: Int64 = 1 << 14
     /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the phase.
-    static let sentFactor: Int64 = 1 << 8
+    static let sentAtFactor: Int64 = 1 << 8
     /// Bytes 1–7 of an activity's value: byte 7 (the token's form and its flags) × ``flagsFactor`` + the token's length
     /// × this factor + the last second of the activity's first eight hours, in which Redis admits updates.
     static let lengthFactor: Int64 = 1 << 32

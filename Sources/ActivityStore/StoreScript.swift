@@ -103,14 +103,14 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("UPPER_CASE", letter("a") - letter("A")),
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
-        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_FACTOR", PackedNumber.sentFactor),
+        ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_AT_FACTOR", PackedNumber.sentAtFactor),
         ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
         ("FORM_AND_LENGTH_FACTOR", formAndLengthFactor),
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
         ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
-        // Where the script begins to read a pace (`StoredPace`), counted from 1: for the spacing and the budget, for
-        // the spacing and the budget of frequent updates, for the longest spacing.
+        // Where parts of a pace begin (`StoredPace`), counted from 1. The first two parts are a spacing and a budget,
+        // the second one for activities with frequent updates. The third part is the longest spacing.
         ("AT_BUDGET_PART", 1),
         ("AT_FREQUENT_BUDGET_PART", Int64(StoredPace.frequentBudgetPartByteOffset + 1)),
         ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),

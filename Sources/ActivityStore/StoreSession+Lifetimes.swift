@@ -78,8 +78,8 @@ extension StoreSession {
         case .updatedAfterEnd: writeEvent("updatedAfterEnd", atMilliseconds: 0, lifetimeMilliseconds: 0)
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             writeEnd("ended", beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
-        case .endedByAnother(let beganAtMilliseconds):
-            writeEnd("endedByAnother", beganAtMilliseconds: beganAtMilliseconds)
+        case .otherEndAdmitted(let beganAtMilliseconds):
+            writeEnd("otherEndAdmitted", beganAtMilliseconds: beganAtMilliseconds)
         }
     }
 

@@ -217,7 +217,7 @@ extension Node {
     }
 
     /// Whether the text is a plain decimal number. Octal (010), sexagesimal (1:30) and hexadecimal numbers of
-    /// YAML are refused, because an operator may not know that YAML reads them so.
+    /// YAML are refused, because perhaps an operator does not know that YAML reads them so.
     fileprivate var isDecimalInteger: Bool {
         guard let scalar, scalar.style == .plain || scalar.style == .any else { return false }
         var digits = scalar.string.utf8[...]

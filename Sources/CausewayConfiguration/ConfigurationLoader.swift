@@ -242,7 +242,7 @@ private struct ConfigurationReader {
     /// fault for each malformed name in the environment. A wrong number of names is a fault if the section has no other
     /// fault.
     private mutating func readAppOrPolicyNames(of section: NamedSection) -> [String] {
-        var names = section.predefinedMembers.union(document.namePlaces[section, default: [:]].keys)
+        var names = section.predefinedNames.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
                 if let fault = section.nameRule.fault(name) {
@@ -252,10 +252,10 @@ private struct ConfigurationReader {
                 }
             }
         }
-        if !section.memberCountRange.contains(names.count),
+        if !section.entryCountRange.contains(names.count),
             !faults.contains(where: { $0.key.hasPrefix(section.rawValue) })
         {
-            let (countMin, countMax) = (section.memberCountRange.lowerBound, section.memberCountRange.upperBound)
+            let (countMin, countMax) = (section.entryCountRange.lowerBound, section.entryCountRange.upperBound)
             let message =
                 "must have \(countMin) to \(countMax) \(section.rawValue) (or \(section.variable) in the environment)"
             addFault(.wholeFile, section.rawValue, message)

@@ -16,11 +16,11 @@ package enum NearestName {
         var beforePreviousRow: [Int] = []
         var previousRow = Array(0...right.count)
         for (leftIndex, character) in left.enumerated() {
-            var row = [leftIndex + 1]
+            var currentRow = [leftIndex + 1]
             for (rightIndex, rightCharacter) in right.enumerated() {
                 var cost = min(
                     previousRow[rightIndex + 1] + 1,
-                    row[rightIndex] + 1,
+                    currentRow[rightIndex] + 1,
                     previousRow[rightIndex] + (character == rightCharacter ? 0 : 1)
                 )
                 if leftIndex > 0, rightIndex > 0, character == right[rightIndex - 1],
@@ -28,9 +28,9 @@ package enum NearestName {
                 {
                     cost = min(cost, beforePreviousRow[rightIndex - 1] + 1)
                 }
-                row.append(cost)
+                currentRow.append(cost)
             }
-            (beforePreviousRow, previousRow) = (previousRow, row)
+            (beforePreviousRow, previousRow) = (previousRow, currentRow)
         }
         return previousRow[right.count]
     }

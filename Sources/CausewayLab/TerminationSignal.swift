@@ -9,10 +9,10 @@ struct TerminationSignal {
     /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe,
     /// because it has one set of handlers. The pipe is never closed.
     private static let pipeDescriptors: (reading: Int32, writing: Int32) = {
-        var descriptors: [Int32] = [-1, -1]
-        precondition(pipe(&descriptors) == 0, "a process that just started has descriptors left")
-        for descriptor in descriptors { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
-        return (descriptors[0], descriptors[1])
+        var ends: [Int32] = [-1, -1]
+        precondition(pipe(&ends) == 0, "a process that just started has descriptors left")
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (ends[0], ends[1])
     }()
 
     /// Installs the handlers. From now on, the signals do not end the process.
@@ -43,12 +43,12 @@ struct TerminationSignal {
 
     /// Waits until a signal has arrived. If `input` is given, waits at most until it has ended or cannot be read.
     func wait(orEndOf input: Int32? = nil) {
-        var descriptors = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
-        if let input { descriptors.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
+        var awaitedInputs = [pollfd(fd: Self.pipeDescriptors.reading, events: Int16(POLLIN), revents: 0)]
+        if let input { awaitedInputs.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
         while true {
-            guard poll(&descriptors, nfds_t(descriptors.count), -1) > 0 else { continue }
-            if descriptors[0].revents != 0 { return }
-            if descriptors.count > 1, descriptors[1].revents != 0, let input {
+            guard poll(&awaitedInputs, nfds_t(awaitedInputs.count), -1) > 0 else { continue }
+            if awaitedInputs[0].revents != 0 { return }
+            if awaitedInputs.count > 1, awaitedInputs[1].revents != 0, let input {
                 var discarded = [UInt8](repeating: 0, count: 4_096)
                 if read(input, &discarded, discarded.count) <= 0 { return }
             }

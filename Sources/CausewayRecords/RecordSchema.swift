@@ -19,8 +19,8 @@ struct RecordSchema: Sendable {
         guard keywords.allSatisfy({ satisfies(value, $0.key, $0.value) }) else {
             return [RecordFault(path, keywords["description"]?.asText.map { "expected \($0)" } ?? "not allowed")]
         }
-        return branchFaults(value, keywords, path) + memberFaults(value, keywords, path)
-            + elementFaults(value, keywords, path)
+        return branchFaults(value, keywords, path) + objectFaults(value, keywords, path)
+            + arrayFaults(value, keywords, path)
     }
 
     /// If the value is an object, returns the branch of `anyOf` that is for objects. The faults that this branch finds
@@ -50,7 +50,7 @@ struct RecordSchema: Sendable {
         reference.split(separator: "/").dropFirst().reduce(root) { $0.asObject[String($1)] ?? .boolean(false) }
     }
 
-    private func memberFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
+    private func objectFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .object(let members) = value else { return [] }
         let prefix = path.isEmpty ? "" : path + "."
         let properties = schema["properties"]?.asObject ?? [:]
@@ -72,7 +72,7 @@ struct RecordSchema: Sendable {
         return allFaults
     }
 
-    private func elementFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
+    private func arrayFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         guard case .array(let elements) = value, let schema = schema["items"] else { return [] }
         return elements.contains { !accepts($0, schema) }
             ? [RecordFault(path, "has an element that is not allowed")] : []

@@ -108,7 +108,7 @@ private struct FileState: Equatable {
     var modifiedAtSeconds: Int
     var modifiedAtNanoseconds: Int
 
-    /// Reads the state of a file; nil if there is no file, or if the process may not see it.
+    /// Reads the state of a file; nil if there is no file, or if the process is not allowed to see it.
     init?(path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }

@@ -27,7 +27,7 @@ struct WorkerSetup: @unchecked Sendable {
     private let tokenSources: [AppKey: ProviderTokenSource]
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenCipher: ProviderTokenCipher?
-    private let rereadingExchange = RereadingExchange()
+    private let storeWatchMailbox = StoreWatchMailbox()
     /// The lanes' requests to the channel keeper. A full buffer discards new requests. A later command then requests
     /// its channel again. The keeper's daily comparison finds the ends that were discarded.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
@@ -149,9 +149,9 @@ struct WorkerSetup: @unchecked Sendable {
     func makeStoreWatch(onFault: @escaping @Sendable (ConfigurationFault) -> Void) throws(RedisError) -> StoreWatch {
         try StoreWatch(
             redis: redis,
-            group: configuration.kafka.groupId,
+            consumerGroup: configuration.kafka.groupId,
             topics: [configuration.kafka.topics.commands, configuration.kafka.topics.registrations],
-            exchange: rereadingExchange,
+            mailbox: storeWatchMailbox,
             log: log,
             wakeup: wakeup,
             reportFault: onFault,
@@ -221,10 +221,8 @@ struct WorkerSetup: @unchecked Sendable {
             wakeup: wakeup,
             drainMilliseconds: Int64(configuration.worker.drainMilliseconds),
             inboxBytesMax: Int(memoryBudget.inboxBytesPerLane),
-            rereading: RereadingState(
-                storeWatchExchange: rereadingExchange,
-                commandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000
-            ),
+            storeWatchMailbox: storeWatchMailbox,
+            rereadCommandAgeMillisecondsMax: Int64(configuration.redis.rereadMinutes) * 60_000,
             metricRegistry: metricRegistry,
             logger: logger
         )

@@ -66,13 +66,14 @@ public struct Delivery: ~Copyable {
     var deferrals: OutgoingRecordQueue<OutgoingRecord>
     /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<RecordIndex>
-    /// Reread commands to audiences (`isReread`). The core of audiences takes them only while `areMembersComplete` is
-    /// true. They have a queue of their own, so that newer commands do not wait behind them.
+    /// Reread commands to audiences (`isReread`). The core of audiences takes them only while
+    /// `areAudienceMembersComplete` is true. They have a queue of their own, so that newer commands do not wait behind
+    /// them.
     var rereadHandovers: IndexQueue<RecordIndex>
     /// False while Redis may lack members of audiences after a loss of data; the commands in `rereadHandovers` then
     /// wait. The shell sets it to true when the members are registered again, or when the wait for them reaches its
     /// limit. (R26)
-    public var areMembersComplete = true
+    public var areAudienceMembersComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var earliestPoolReviewAtMilliseconds: Int64 = .min
@@ -210,9 +211,10 @@ public struct AppCounters: Sendable, Equatable {
     public var bodyWithDroppedFieldsCount: UInt64 = 0
 }
 
-/// Counters of the core for tests and benchmarks. They only grow, except `pushCount`: it falls when no stream
-/// takes a push. A counter that a metric exports for each app belongs in ``AppCounters``. A metric of the lane may also
-/// export a counter from here.
+/// Counters of the core for the whole lane. They only grow, except `pushCount`: it falls when no stream takes a push.
+///
+/// Only tests and benchmarks read these counters now. To export one as a metric of each lane, set the metric in
+/// `setRecordMetrics` of the lane, as `setAppMetrics` does with the counters of each app (``AppCounters``).
 public struct DeliveryCounters: Sendable {
     /// Records that this owner of the partition read and skipped, because an earlier owner had settled them (R10).
     public var skippedRecordCount: UInt64 = 0

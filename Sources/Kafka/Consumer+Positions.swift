@@ -189,7 +189,7 @@ extension Consumer {
     }
 
     /// Asks the brokers how many partitions a topic has, and waits for the brokers. 0 if the topic does not exist, or
-    /// if this client may not see it.
+    /// if this client is not allowed to see it.
     ///
     /// - Throws: if the brokers do not respond, or report another error of the topic, which may be temporary.
     public func fetchPartitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {

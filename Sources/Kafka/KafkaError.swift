@@ -39,7 +39,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// partition is not read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
-    /// Whether the broker has no such topic or partition, or this client may not see the topic.
+    /// Whether the broker has no such topic or partition, or this client is not allowed to see the topic.
     public var isUnknownTopic: Bool {
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
     }
@@ -90,7 +90,7 @@ extension KafkaError {
     /// Makes the error for the case that no broker has responded.
     public static func noBroker(_ reason: String) -> KafkaError { withOwnReason(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
-    /// Makes the error for a topic that the brokers do not have, or that this client may not see.
+    /// Makes the error for a topic that the brokers do not have, or that this client is not allowed to see.
     public static func unknownTopic(_ reason: String) -> KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason)
     }

@@ -3,7 +3,8 @@ import Glibc
 /// A file that a property names, such as a certificate or a key. This module checks that the file can be
 /// opened, because librdkafka's error does not say that the file is missing.
 public struct KafkaPropertyFile {
-    private static let suffix = ".location"
+    /// The end of the names of the properties whose files are checked, such as `ssl.ca.location`.
+    private static let nameSuffix = ".location"
     /// The value of `ssl.ca.location` that names no file. librdkafka then searches the usual paths for
     /// certificate authorities.
     private static let probeValue = "probe"
@@ -14,9 +15,8 @@ public struct KafkaPropertyFile {
 
     /// - Returns: nil if the property does not name a file.
     public init?(_ property: KafkaProperties.Property) {
-        guard property.name.hasSuffix(Self.suffix), !property.value.isEmpty, property.value != Self.probeValue else {
-            return nil
-        }
+        guard property.name.hasSuffix(Self.nameSuffix), !property.value.isEmpty, property.value != Self.probeValue
+        else { return nil }
         path = property.value
     }
 

@@ -7,7 +7,7 @@ import Glibc
 /// store a pointer for the application. Here it stores the topic's index, so a record's topic is found without
 /// comparing names. The handles are created before reading begins, so that the first record already finds the index.
 struct SubscribedTopics {
-    private var handles: [OpaquePointer] = []
+    private var topicHandles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
 
     mutating func add(_ name: String, to client: OpaquePointer) throws(KafkaError) {
@@ -18,7 +18,7 @@ struct SubscribedTopics {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": named twice")
         }
         let configuration = rd_kafka_default_topic_conf_dup(client)
-        rd_kafka_topic_conf_set_opaque(configuration, UnsafeMutableRawPointer(bitPattern: handles.count + 1))
+        rd_kafka_topic_conf_set_opaque(configuration, UnsafeMutableRawPointer(bitPattern: topicHandles.count + 1))
         guard let handle = rd_kafka_topic_new(client, name, configuration) else {
             let code = rd_kafka_last_error()
             rd_kafka_topic_conf_destroy(configuration)
@@ -28,11 +28,11 @@ struct SubscribedTopics {
             rd_kafka_topic_destroy(handle)
             throw KafkaError(RD_KAFKA_RESP_ERR__FAIL, "topic \"\(name)\": out of memory")
         }
-        handles.append(handle)
+        topicHandles.append(handle)
         names.append(copy)
     }
 
-    func handle(of topic: TopicIdentifier) -> OpaquePointer { handles[Int(topic.index)] }
+    func handle(of topic: TopicIdentifier) -> OpaquePointer { topicHandles[Int(topic.index)] }
 
     func name(of topic: TopicIdentifier) -> UnsafeMutablePointer<CChar> { names[Int(topic.index)] }
 
@@ -43,8 +43,8 @@ struct SubscribedTopics {
     /// Destroys the handles. Call this before the client is destroyed, because the destruction waits for all
     /// handles.
     mutating func destroyHandles() {
-        for handle in handles { rd_kafka_topic_destroy(handle) }
-        handles.removeAll()
+        for handle in topicHandles { rd_kafka_topic_destroy(handle) }
+        topicHandles.removeAll()
     }
 
     mutating func freeNames() {

@@ -57,7 +57,7 @@ public final class TopicAdministrator {
     }
 
     /// Asks the brokers how many partitions each of these topics has. The result lacks topics that do not exist, or
-    /// that this client may not see.
+    /// that this client is not allowed to see.
     ///
     /// - Throws: if the request fails, or if one of these topics has another error. Then nobody knows whether that
     ///   topic exists.
@@ -160,7 +160,7 @@ public final class TopicAdministrator {
 }
 
 extension rd_kafka_metadata_topic {
-    /// Returns the number of partitions; nil if the topic does not exist, or if this client may not see it.
+    /// Returns the number of partitions; nil if the topic does not exist, or if this client is not allowed to see it.
     ///
     /// - Throws: any other error, because it may be temporary. For example, a topic that is just being created has no
     ///   leaders yet.

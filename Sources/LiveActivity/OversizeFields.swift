@@ -3,7 +3,7 @@
 /// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state` loses
 /// fields. A start's `attributes` never do, because no later push can add attributes. (R33)
 public struct OversizeFields: Sendable, Equatable {
-    /// The maximum number of fields of one policy: eight, because ``DropResult`` has a byte with one bit for each.
+    /// The maximum number of fields of one policy: eight, because ``ShortenedRecord`` has a byte with one bit for each.
     public static let countMax = 8
     /// The maximum length of a field's name, in bytes.
     public static let nameBytesMax = 63
@@ -54,8 +54,8 @@ public struct OversizeFields: Sendable, Equatable {
         }
     }
 
-    /// The result of ``drop(from:of:into:)``: the record's new length, and the fields that were dropped.
-    public struct DropResult: Sendable, Equatable, BitwiseCopyable {
+    /// A record after ``drop(from:of:into:)``: its new length, and the fields that were dropped.
+    public struct ShortenedRecord: Sendable, Equatable, BitwiseCopyable {
         /// The record's new length, in bytes.
         public let byteCount: Int
         /// One bit for each field of the policy, in the policy's order: 1 if the field was dropped.
@@ -74,13 +74,13 @@ public struct OversizeFields: Sendable, Equatable {
         from record: UnsafeRawBufferPointer,
         of command: Command,
         into target: UnsafeMutableRawBufferPointer
-    ) -> DropResult {
+    ) -> ShortenedRecord {
         precondition(target.count >= record.count, "there is no room for the record")
         target.copyMemory(from: record)
         var count = record.count
         var droppedFieldBits: UInt8 = 0
         // An end may have no content state. Then there is nothing to drop.
-        guard !command.contentState.isAbsent else { return DropResult(byteCount: count, droppedFieldBits: 0) }
+        guard !command.contentState.isAbsent else { return ShortenedRecord(byteCount: count, droppedFieldBits: 0) }
         let statePosition = Int(command.contentState.offset)
         for (index, path) in fieldPaths.enumerated() {
             guard command.bodyByteCount - (record.count - count) > command.bodyBytesMax else { break }
@@ -95,12 +95,12 @@ public struct OversizeFields: Sendable, Equatable {
             count = newCount
             droppedFieldBits |= 1 << UInt8(index)
         }
-        return DropResult(byteCount: count, droppedFieldBits: droppedFieldBits)
+        return ShortenedRecord(byteCount: count, droppedFieldBits: droppedFieldBits)
     }
 
     /// Returns the names of the dropped fields, separated by commas.
-    public func droppedFieldNames(of result: DropResult) -> [UInt8] {
-        let droppedIndices = names.indices.filter { result.droppedFieldBits & 1 << UInt8($0) != 0 }
+    public func droppedFieldNames(of record: ShortenedRecord) -> [UInt8] {
+        let droppedIndices = names.indices.filter { record.droppedFieldBits & 1 << UInt8($0) != 0 }
         return Array(droppedIndices.map { names[$0] }.joined(separator: [Self.separator]))
     }
 }

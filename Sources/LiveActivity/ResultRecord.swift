@@ -175,9 +175,9 @@ extension JSONWriter {
         var textIndex = 0
         for index in 0..<32 {
             if index == 8 || index == 12 || index == 16 || index == 20 { textIndex &+= 1 }
-            let half = index < 16 ? high : low
+            let word = index < 16 ? high : low
             text[textIndex] = Hexadecimal.digit(
-                UInt8(truncatingIfNeeded: half &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)
+                UInt8(truncatingIfNeeded: word &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)
             )
             textIndex &+= 1
         }

@@ -8,7 +8,7 @@ extension Listener {
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
     /// The last port that was tried; before the first search, a random one. Each search continues with the next port,
-    /// so that a second search does not return the port of the first one, whose server may not listen yet.
+    /// so that a second search does not return the port of the first one, whose server perhaps does not listen yet.
     private static let lastTriedPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func takeNextPort() -> UInt16 {

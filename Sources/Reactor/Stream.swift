@@ -141,7 +141,7 @@ public final class Stream {
         case .closed:
             return
         case .open:
-            transport.announceEnd()
+            transport.sendCloseNotify()
         case .idle, .connecting, .accepted, .handshaking, .halfClosed, .failing:
             break
         }
@@ -161,7 +161,7 @@ public final class Stream {
     func closeAndReport(_ error: StreamError?) {
         if case .closed = phase { return }
         // If the peer ended its side in an orderly way, our side sends close_notify as well.
-        if error == nil, case .open = phase { transport.announceEnd() }
+        if error == nil, case .open = phase { transport.sendCloseNotify() }
         var reportedError = error
         // If the stream has already failed, the handler gets that first error.
         if case .failing(let firstError, _) = phase { reportedError = firstError }

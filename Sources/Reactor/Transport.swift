@@ -74,9 +74,9 @@ struct Transport: ~Copyable {
         return SSL_has_pending(session) == 1
     }
 
-    /// Announces to the peer that no more output follows: sends close_notify under TLS, if the socket takes
-    /// it now. Without TLS it does nothing.
-    mutating func announceEnd() {
+    /// Sends close_notify under TLS, if the socket takes it now: the peer then knows that no more output follows. Does
+    /// nothing without TLS.
+    mutating func sendCloseNotify() {
         guard let session else { return }
         ERR_clear_error()
         _ = SSL_shutdown(session)
@@ -84,7 +84,7 @@ struct Transport: ~Copyable {
     }
 
     mutating func shutDownWriting() {
-        announceEnd()
+        sendCloseNotify()
         _ = Glibc.shutdown(descriptor, Int32(SHUT_WR))
     }
 

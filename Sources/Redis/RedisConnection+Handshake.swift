@@ -1,7 +1,7 @@
 import Reactor
 
 extension RedisConnection {
-    /// The oldest major release of Redis that works. In an older release, a script that has read the clock may not
+    /// The oldest major release of Redis that works. In an older release, a script that has read the clock cannot
     /// write.
     static let serverMajorVersionMin = 5
 

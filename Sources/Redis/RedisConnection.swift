@@ -82,7 +82,7 @@ public final class RedisConnection {
 
     /// The server's addresses that the present attempt to connect has not tried yet.
     var untriedAddresses: ArraySlice<SocketAddress> = []
-    private var resolutionCount: UInt64 = 0
+    private var hostResolutionCount: UInt64 = 0
     private var reconnectPause = ReconnectPause()
     private var reconnectTimer = TimerIdentifier.none
     var deadlineTimer = TimerIdentifier.none
@@ -167,10 +167,10 @@ public final class RedisConnection {
             untriedAddresses = [address]
             connectToNextAddress()
         case .host(let host, let port):
-            resolutionCount += 1
-            let resolutionNumber = resolutionCount
+            hostResolutionCount += 1
+            let resolutionNumber = hostResolutionCount
             loop.resolve(host: host, port: port) { [weak self] result in
-                guard let self, phase == .resolving, resolutionNumber == resolutionCount else { return }
+                guard let self, phase == .resolving, resolutionNumber == hostResolutionCount else { return }
                 switch result {
                 case .success(let foundAddresses):
                     untriedAddresses = foundAddresses[...]

@@ -19,7 +19,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case tryAgain
         /// The server has lost the scripts. A lane's connection then loads them again, once.
         case noScript
-        /// The server is out of memory and may not evict keys.
+        /// The server is out of memory and is not allowed to evict keys.
         case outOfMemory
         /// The server is busy with a long script of another client.
         case busy

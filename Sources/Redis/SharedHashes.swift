@@ -185,7 +185,7 @@ public final class SharedHashes {
         }
     }
 
-    /// Calls a script that has one key. Loads the script first, because the server may not have it.
+    /// Calls a script that has one key. Loads the script first, because perhaps the server does not have it.
     func callScript(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
         try closingConnectionsAfterErrors { () throws(RedisError) in
             let location = try connections.findLocation(of: key)

@@ -151,8 +151,8 @@ struct DecodabilityTests {
         let contract = try Self.makeContract()
         defer { contract.deallocate() }
         let encoder = JSONEncoder()
-        // Without sorted keys, the order of the keys differs between processes. Then the test may not find a text
-        // that contains two keys.
+        // Without sorted keys, the order of the keys differs between processes. Then perhaps the test does not find a
+        // text that contains two keys.
         encoder.outputFormatting = [.withoutEscapingSlashes, .sortedKeys]
         let state = String(decoding: try encoder.encode(RideState()), as: UTF8.self)
         #expect(try Self.findMismatch(state, contract) == nil)

@@ -70,7 +70,7 @@ import Testing
     }
 
     /// Replaces, inserts or deletes bytes of a record whose state has a known template (its keys in order). The result
-    /// may not be JSON.
+    /// need not be JSON.
     @Test(arguments: 1...4) func `Templates do not change what the decoder reads`(seed: UInt64) throws {
         let contract = try DecodabilityTests.makeContract()
         defer { contract.deallocate() }

@@ -53,11 +53,11 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         for _ in 0..<4_000 {
             let beganAt = startMilliseconds + Int64(random.below(6))
             let lifetime = Int64(random.pick([5_000, 28_200_000]))
+            let otherEnd = LifetimeEvent.otherEndAdmitted(beganAtMilliseconds: beganAt)
             let keptCommand = random.below(2) == 0 ? nil : Self.randomCommandKeptForRestart(&random)
             let call: Operation =
                 switch random.below(12) {
-                case 0:
-                    .reportLifetimeEvent(random.below(3) > 0 ? .removed : .endedByAnother(beganAtMilliseconds: beganAt))
+                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : otherEnd)
                 case 1, 2, 3:
                     .reportLifetimeEvent(
                         .ended(
@@ -343,10 +343,10 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
             #expect(checkLifetime(firstLeaseMilliseconds: 0) == .retry)
-            comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: startMilliseconds)))
+            comparison.perform(.reportLifetimeEvent(.otherEndAdmitted(beganAtMilliseconds: startMilliseconds)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
-        comparison.perform(.reportLifetimeEvent(.endedByAnother(beganAtMilliseconds: startMilliseconds)))
+        comparison.perform(.reportLifetimeEvent(.otherEndAdmitted(beganAtMilliseconds: startMilliseconds)))
         #expect(try claimDueCount() == 0, "after three more claims, the life is claimed no more")
     }
 

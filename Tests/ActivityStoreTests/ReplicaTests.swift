@@ -210,7 +210,8 @@ import Testing
         pair.caller.store.close()
     }
 
-    /// The Redis user may not use WAIT. Calls still end, and the event about missing replicas names the reason.
+    /// The Redis user is not allowed to use WAIT. Calls still end, and the event about missing replicas names the
+    /// reason.
     @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)

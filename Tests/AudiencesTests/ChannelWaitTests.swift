@@ -124,8 +124,8 @@ import Testing
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .refused })
     }
 
-    /// APNs' service that creates channels may not respond for hours. So after one command has waited without success,
-    /// the commands of the next minute do not wait.
+    /// APNs' service that creates channels perhaps does not respond for hours. So after one command has waited without
+    /// success, the commands of the next minute do not wait.
     @Test func `Only one command a minute waits`() {
         let harness = makeHarness(.production)
         handOver(1, to: harness)

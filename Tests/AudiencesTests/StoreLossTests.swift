@@ -117,7 +117,8 @@ import Testing
         #expect(harness.gauges.oldestRoundWaitingSinceWallMilliseconds == RoundHarness.startMilliseconds)
     }
 
-    /// The core never learns that the store has all members. For example, the Redis user may not read the marks.
+    /// The core never learns that the store has all members. For example, the Redis user is not allowed to read the
+    /// marks.
     @Test func `A round that no reading of the marks releases begins after ten minutes`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }

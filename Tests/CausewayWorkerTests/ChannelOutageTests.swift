@@ -10,7 +10,7 @@ import Testing
 @Suite(.ownThread) struct ChannelOutageTests {
     private static let appEnvironment = ChannelKeeperFixture.appEnvironment
     private static let audiences = ["final", "semifinal", "third-place"]
-    /// The code of Kafka's error TOPIC_AUTHORIZATION_FAILED: the workers may not write to the topic.
+    /// The code of Kafka's error TOPIC_AUTHORIZATION_FAILED: the workers are not allowed to write to the topic.
     private static let topicAuthorizationFailedCode: Int32 = 29
 
     /// Creates a channel for each audience, and notes in the registry that the topic does not have the entries yet.

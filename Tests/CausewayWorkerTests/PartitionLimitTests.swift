@@ -78,7 +78,7 @@ import Testing
             intake.partitionsAssigned(partitions)
             let beganAtMilliseconds = EventLoop.monotonicMilliseconds
             intake.drain(partitions)
-            #expect(EventLoop.monotonicMilliseconds - beganAtMilliseconds < intake.drainMilliseconds)
+            #expect(EventLoop.monotonicMilliseconds - beganAtMilliseconds < intake.setup.drainMilliseconds)
             let entries = partitions.map { intake.assignments[$0] }
             #expect(entries.prefix(Delivery.partitionsMax).allSatisfy { $0?.isDrained == true })
         }

@@ -61,7 +61,7 @@ import Testing
     /// A coordinator can refuse to give the committed offset of a single partition. The embedded broker does
     /// this in versions 0 and 1 of the request OffsetFetch, and these properties select version 1 or older.
     private static let oldProtocolProperties = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")]
-    /// Kafka's code for a client that may not read the topic.
+    /// Kafka's code for a client that is not allowed to read the topic.
     private static let topicAuthorizationFailed: Int32 = 29
 
     /// Returns a broker, a producer, and the only consumer of a group. The consumer has read 10 records, and has

@@ -6,7 +6,7 @@ import Testing
 /// A topic may have an error that ends by itself. For example, the partitions of a new topic have no leaders at first.
 @Suite(.ownThread) struct TopicMetadataTests {
     private static let leaderNotAvailable: Int32 = 5
-    /// The topic does not exist, or this client may not see it.
+    /// The topic does not exist, or this client is not allowed to see it.
     private static let missingCodes: [Int32] = [3, 29]
 
     @Test func `A consumer does not take a topic with a temporary error for a missing one`() throws {

@@ -78,8 +78,8 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 0) } == [])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
-        #expect(Self.alerts { $0.kafka.add(.redisLosses, 0) } == ["CausewayRedisLost"])
-        #expect(Self.alerts { $0.kafka.add(.redisLosses, 1) } == [])
+        #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 0) } == ["CausewayRedisLost"])
+        #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 1) } == [])
         let rereadingFindings = ["Redis may have lost its last writes: 2 partitions are read again."]
         #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == rereadingFindings)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])

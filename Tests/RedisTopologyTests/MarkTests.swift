@@ -7,7 +7,10 @@ import Testing
 /// Marks on real servers, when a primary is emptied, restarted or silent. (R24)
 @Suite(.serialized, .ownThread) struct MarkTests {
     private func makeMarks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
-        try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")
+        try PrimaryMarks(
+            configuration: RedisConfiguration(url: try RedisURL(url), topology: topology),
+            consumerGroup: "group"
+        )
     }
 
     @Test func `A mark stays until its server is emptied`() throws {
@@ -21,7 +24,7 @@ import Testing
         // A mark belongs to one consumer group, so another group finds none.
         let marksOfOtherGroup = try PrimaryMarks(
             configuration: RedisConfiguration(url: try RedisURL("redis://\(server.location)")),
-            group: "another"
+            consumerGroup: "another"
         )
         #expect(try marksOfOtherGroup.readMarks(["a"]).first?.markTexts == [nil])
         #expect(marks.writeMarks([("a", "three")], to: primary, .replaceExistingCopies) == [true])
@@ -69,7 +72,7 @@ import Testing
         let task = Task {
             var configuration = RedisConfiguration(url: try RedisURL(url))
             configuration.replyDeadlineMilliseconds = 50_000
-            return try PrimaryMarks(configuration: configuration, group: "group").readMarks(["a"]).count
+            return try PrimaryMarks(configuration: configuration, consumerGroup: "group").readMarks(["a"]).count
         }
         task.cancel()
         #expect(try await task.value == 0)

@@ -352,7 +352,7 @@ extension DeviceModel {
             guard activities[index].isActive, let startAlert = activities[index].alerts.first,
                 let alert = payload.alertIndex
             else { continue }
-            // A payload may have any timestamp, so the difference may not fit 64 bits.
+            // A payload may have any timestamp, so perhaps the difference does not fit 64 bits.
             let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
             guard !isTooLarge, seconds.magnitude <= Self.duplicateStartSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),

@@ -27,8 +27,8 @@ extension Shape {
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
-    /// Unknown keys are ignored. An optional field may be missing or null; any other field may not. An `Int` also takes
-    /// a whole number that is written like `3.0` or `30e-1`.
+    /// Unknown keys are ignored. An optional field may be missing or null; any other field must not. An `Int` also
+    /// takes a whole number that is written like `3.0` or `30e-1`.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> DecodingResult {
         var decoding = DecodingResult()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)

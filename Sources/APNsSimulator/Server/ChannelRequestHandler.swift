@@ -79,7 +79,7 @@ enum ChannelRequestHandler {
         )
     }
 
-    /// Returns the app whose bundle id is in the path; nil if there is none or the team may not push to it.
+    /// Returns the app whose bundle id is in the path; nil if there is none or the team is not allowed to push to it.
     /// Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
     static func appIndex(
         _ slot: UnsafeMutablePointer<RequestSlot>,

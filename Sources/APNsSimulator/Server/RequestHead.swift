@@ -53,7 +53,7 @@ struct RequestHead {
     var isCollapseIdentifierValid = true
     var isChannelValid = false
     /// `apns-priority`; 10 if the header is missing, 0 if it is not 1, 5 or 10. Broadcasts may have 1, device
-    /// pushes of Live Activities may not.
+    /// pushes of Live Activities must not.
     var priority: UInt8 = 10
     /// `apns-expiration`, UNIX seconds; -1 if the header is missing or not a number.
     var expirationSeconds: Int64 = -1

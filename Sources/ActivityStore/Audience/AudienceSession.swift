@@ -179,7 +179,7 @@ final class AudienceSession: RedisSession {
     /// checkpoints, which `collectCheckpoint` collects.
     func issueHashCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
-        let (kind, argumentCount, argumentBytesMax) = call.operation.hashCallLayout
+        let (kind, argumentCount, argumentBytesMax) = call.operation.scriptCallSize
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
             argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,

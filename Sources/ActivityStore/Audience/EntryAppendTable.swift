@@ -67,7 +67,7 @@ struct EntryAppendTable: ~Copyable {
         set { appends[Int(index)] = newValue }
     }
 
-    enum InsertOutcome {
+    enum InsertResult {
         case inserted(index: UInt16)
         case full
         /// The entry could not be written to its slot: a part of it is invalid, such as an id that is too long.
@@ -79,7 +79,7 @@ struct EntryAppendTable: ~Copyable {
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,
         _ entry: MemberEntry<UnsafeRawBufferPointer>
-    ) -> InsertOutcome {
+    ) -> InsertResult {
         guard freeIndexCount > 0 else { return .full }
         let index = freeIndices[freeIndexCount - 1]
         let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(index)[..<AudienceStoreKey.bytesMax])

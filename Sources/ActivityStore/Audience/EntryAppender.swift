@@ -72,7 +72,7 @@ final class EntryAppender: RedisHandler {
         switch outcome {
         case .refused:
             appendTable[appendIndex].phase = .readingDirectory
-            failAppend(appendIndex, ifNotIssued: issueDirectoryRead(appendIndex))
+            failAppendUnlessIssued(appendIndex, issueDirectoryRead(appendIndex))
         case .added:
             reportAppended(appendIndex)
         case .addedNeedsArranging:
@@ -115,10 +115,10 @@ final class EntryAppender: RedisHandler {
         if entryAppend.phase == .readingDirectory && isSamePageOrNone {
             appendTable[appendIndex].phase = .arranging
             appendTable[appendIndex].bounds = bounds
-            failAppend(appendIndex, ifNotIssued: issuePageArrangement(appendIndex))
+            failAppendUnlessIssued(appendIndex, issuePageArrangement(appendIndex))
         } else {
             counters.repeatedAppendCount &+= 1
-            failAppend(appendIndex, ifNotIssued: issueAppend(appendIndex))
+            failAppendUnlessIssued(appendIndex, issueAppend(appendIndex))
         }
     }
 
@@ -131,7 +131,7 @@ final class EntryAppender: RedisHandler {
 
     /// Fails the whole append if the connection did not take the append's next step: there is no queue in which the
     /// step could wait. The core then makes the append again from the first step.
-    private func failAppend(_ appendIndex: UInt16, ifNotIssued outcome: IssueOutcome) {
+    private func failAppendUnlessIssued(_ appendIndex: UInt16, _ outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))
         }

@@ -5,7 +5,7 @@ import Redis
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
     /// The call's kind, the number of its arguments including the operation's name, and the maximum length in bytes of
     /// the arguments after the name, all together.
-    var hashCallLayout: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
+    var scriptCallSize: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)

@@ -5,7 +5,7 @@ public import LiveActivity
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum VersionPhase: String, Sendable, CaseIterable {
-        /// The version is admitted, but may not be sent yet. One of these is true:
+        /// The version is admitted, but must not be sent yet. One of these is true:
         /// - It waits for the activity's pace.
         /// - There is no token. The phase becomes `held` when a worker gives the command to Redis.
         /// - It was settled but never shown, and `causeway replay` has asked Redis to admit it again.
@@ -71,8 +71,8 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
-    /// The audiences of the activity. The audiences in ``formerAudiences`` may not know yet that the activity left
-    /// them.
+    /// The audiences of the activity. Perhaps the audiences in ``formerAudiences`` do not know yet that the
+    /// activity left them.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var formerAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if Redis

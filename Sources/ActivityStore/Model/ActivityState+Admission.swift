@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Admissions: what becomes of an update, an end or a start. A comment `decision: NAME` marks code whose decision the
-/// scripts make too. They have the same comment there: `git grep 'decision: NAME'` finds all places.
+/// Admissions: what becomes of an update, an end or a start. A comment `decision: NAME, as in the scripts` marks code
+/// whose decision the scripts make too, beside a comment `decision: NAME`. `git grep 'decision: NAME'` finds all.
 extension ActivityState {
     /// Decides about an update or an end, in the order of the headings in `admit-updates.lua`.
     mutating func admit(_ call: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange)
@@ -19,7 +19,7 @@ extension ActivityState {
         }
         beginLife(at: nowMilliseconds)
         if settleIfShown(call) { return (StoreReply(.unchanged), .renewed) }
-        // decision: no token
+        // decision: no token, as in the scripts
         guard let token else {
             if isRepeated && !newestIsHeld { return (StoreReply(.noToken), expiryChange) }
             setNewestVersion(to: call, isRepeated ? .held : .waiting)
@@ -60,7 +60,7 @@ extension ActivityState {
     /// Returns why an update or an end is refused (R11). Nil if the command may become the newest version, or if it is
     /// the newest version and is not settled yet.
     private func findRefusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
-        // decision: order of versions
+        // decision: order of versions, as in the scripts
         guard let newest = version else { return nil }
         if newestIsEnd {
             if call.isEnd {
@@ -103,7 +103,7 @@ extension ActivityState {
         nowMilliseconds: Int64
     ) -> StoreReply<[UInt8]>? {
         if call.isTooOld, version == nil { return StoreReply<[UInt8]>(.expired) }
-        // decision: eight hours
+        // decision: eight hours, as in the scripts
         if !call.isEnd, pace?.hasUpdatePeriodEnded(at: nowMilliseconds) ?? false {
             return StoreReply<[UInt8]>(.activityOver)
         }
@@ -121,7 +121,7 @@ extension ActivityState {
     /// If the activity already shows the update's state: makes the update the newest version, settled without a push,
     /// and returns true. For an activity in an audience, the shown state is not known.
     private mutating func settleIfShown(_ call: StateAdmission<[UInt8]>) -> Bool {
-        // decision: unchanged
+        // decision: unchanged, as in the scripts
         guard !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) else {
             return false
         }
@@ -132,7 +132,7 @@ extension ActivityState {
 
     /// Returns for how long the spacing still forbids a push; nil if the spacing is over.
     private func findWaitMilliseconds(_ policyPace: Policy.Pace, nowMilliseconds: Int64) -> Int64? {
-        // decision: spacing
+        // decision: spacing, as in the scripts
         let sinceLastSendMilliseconds = nowMilliseconds - lastSendAtMilliseconds
         let waitMilliseconds =
             (pace?.spacingMilliseconds(policyPace, at: nowMilliseconds) ?? 0) - sinceLastSendMilliseconds
@@ -151,7 +151,7 @@ extension ActivityState {
         if !isRepeated || versionPhase != .sending { assignTimestamp(call.version) }
         let previousHeldCommand = heldCommand
         setNewestVersion(to: call, .sending)
-        // decision: expiry
+        // decision: expiry, as in the scripts
         let renewsExpiry =
             heldCommand != previousHeldCommand || lastSendAtMilliseconds / 1_000_000 != nowMilliseconds / 1_000_000
         lastSendAtMilliseconds = nowMilliseconds
@@ -164,7 +164,7 @@ extension ActivityState {
         nowMilliseconds: Int64,
         into reply: inout StoreReply<[UInt8]>
     ) {
-        // decision: budget
+        // decision: budget, as in the scripts
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
         var pushesLeftCount = bucket.pushesLeft(
@@ -280,7 +280,7 @@ extension ActivityState {
     /// - The record has the stored claim: it got the verdict, and asks again because the reply was lost. It may be
     ///   sent.
     /// - The record names the stored claim as its previous claim: it got the verdict, and was deferred. It may be sent.
-    /// - Any other record of the start may not be sent.
+    /// - Any other record of the start must not be sent.
     private mutating func admitRepeatedStart(
         _ start: Start,
         claim: UInt64,
@@ -317,7 +317,7 @@ extension ActivityState {
     /// Assigns the timestamp of the push: the version's own, if it is above the last assigned one. Otherwise one second
     /// more than the last, at most `Limits.timestampMax`.
     private mutating func assignTimestamp(_ version: Version) {
-        // decision: timestamp
+        // decision: timestamp, as in the scripts
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)
         lastAssignedTimestamp =
             version.timestamp > lastAssignedTimestamp ? version.timestamp : nextTimestamp

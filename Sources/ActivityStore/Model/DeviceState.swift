@@ -20,7 +20,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// The audiences that may not know yet that the device left them.
+    /// The audiences that perhaps do not know yet that the device left them.
     public internal(set) var formerAudiences: [UInt64] = []
     /// The time of the last departure, UNIX milliseconds.
     public internal(set) var leftAtMilliseconds: Int64 = 0

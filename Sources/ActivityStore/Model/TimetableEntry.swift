@@ -36,9 +36,9 @@ public struct TimetableEntry: Sendable, Equatable {
         switch event {
         case .removed: life = nil
         // Neither event changes the life. The update of `updatedAfterEnd` is stored after this switch. The script
-        // removes a life after `endedByAnother` only if workers have claimed the life several times, and in the model
+        // removes a life after `otherEndAdmitted` only if workers have claimed the life several times, and in the model
         // no worker claims a life.
-        case .updatedAfterEnd, .endedByAnother: break
+        case .updatedAfterEnd, .otherEndAdmitted: break
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
             guard let previous = life, previous.beganAtMilliseconds == beganAtMilliseconds else { return }
             guard restartAtMilliseconds > 0, previous.start != nil else {
@@ -87,7 +87,7 @@ public struct TimetableEntry: Sendable, Equatable {
     /// the model no worker claims a life.
     ///
     /// - Parameter stateVersion: the version of the state that a new start shows; nil for an end. If a newer state has
-    ///   come since, the start may not be sent, and the life becomes due at once, so that a worker makes another start.
+    ///   come since, the start must not be sent, and the life becomes due at once. A worker then makes another start.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,

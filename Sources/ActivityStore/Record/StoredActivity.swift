@@ -27,7 +27,7 @@
 /// | part | bytes |
 /// | --- | --- |
 /// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
-/// | the audiences | how many audiences the activity is in (1), how many may not know yet that it left them (1), the digest of each (8) |
+/// | the audiences | how many audiences the activity is in (1), how many perhaps do not know yet that it left them (1), the digest of each (8) |
 /// | the last token that was retired | the beginning of the token's SHA-1 (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |

@@ -43,7 +43,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     number               left                                  factor                    right
   --     timestampAndRequest  the timestamp of the call's version   @TIMESTAMP_FACTOR@        requestAndPace
   --     requestAndPace       byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@          the pace's number in ARGV
-  --     sentAndPhase         the time of the last send verdict     @SENT_FACTOR@             the byte of the phase
+  --     sentAndPhase         the time of the last send verdict     @SENT_AT_FACTOR@          the byte of the phase
   --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
   --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
   --     formAndLength        the token's form, with flags          @FORM_AND_LENGTH_FACTOR@  token's length, with flags
@@ -94,12 +94,20 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- The array of keys becomes the array of replies: each reply replaces the key of its call, and the other elements of
   -- the reply follow. An array of its own would cost the short path 1 %.
   local replies, replyCount = keys, count
+
+  -- The variables from here on keep what the loop has computed, because the next call often needs the same:
+  --     computed for               until
+  --     the clock                  the end of the batch
+  --     the last request           a call asks for something else; an acceptance changes nothing
+  --     the last plain value       a value of another length, or of another kind that is plain; the clock is read
+  --     the pace of such a value   a call with another pace; another kind of plain value
+  --
   -- The clock, read once, when a call needs it: `now` in milliseconds, and `seconds`. Computed from it:
   --     sentAndPhaseMin   the lowest `sentAndPhase` of a send verdict in the same 1,000 seconds as `now`
   --     sendBytes         the bytes that a send verdict writes now: digest 0, phase `a`, the time
   --     drawBytes         the same, with the bit HAS_DRAWN: the version draws on the budget
   local now, seconds, sentAndPhaseMin, sendBytes, drawBytes
-  -- What the last call asked for. Most calls ask for the same as the call before.
+  -- The last request: what a call asked for. `format` is the format in which its value is read.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
   -- A value is plain if it ends with the token or with the accepted alert, and its activity still takes updates.
@@ -154,7 +162,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local time = callRedis('TIME')
     local seconds, microseconds = time[1] + 0, time[2] + 0
     local now = seconds * 1000 + (microseconds - microseconds % 1000) / 1000
-    return now, seconds, (now - now % 1000000) * @SENT_FACTOR@, pack('<I6BI6', 0, @SENDING@, now),
+    return now, seconds, (now - now % 1000000) * @SENT_AT_FACTOR@, pack('<I6BI6', 0, @SENDING@, now),
       pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
   end
 
@@ -180,7 +188,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
     local spacing, interval, pushes, reserved = struct.unpack('<I3I3I2I2', paceBytes, pacePosition)
     -- Without a token (form 0), no send verdict is early enough.
-    return formAndFlags % @FORM_MODULUS@ > 0 and (now - spacing) * @SENT_FACTOR@ + (@SENT_FACTOR@ - 1) or -1,
+    return formAndFlags % @FORM_MODULUS@ > 0 and (now - spacing) * @SENT_AT_FACTOR@ + (@SENT_AT_FACTOR@ - 1) or -1,
       pushes > reserved and now + (pushes - 1 - reserved) * interval or -1,
       now + (pushes - 1) * interval, struct.pack('<I6', now + interval), interval, pushes
   end
@@ -233,9 +241,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
         -- Forget the last plain value: it has another length, so its range of prefixes says nothing about this value.
         prefixMin = math.huge
       end
-      -- FIXED_FORMAT has no bucket: then `_` is the position after the read part, and `fullAt` is nil. Only commands
-      -- with `isHigh` read `fullAt`, and they use FIXED_AND_BUCKET_FORMAT, where `_` is the rest of the newest version.
-      local prefix, shownDigest, sentAndPhase, newestTimestamp, _, fullAt = read(format, value)
+      -- Only a command with `isHigh` needs `fullAt`, and its format has the bucket. In FIXED_FORMAT, `fullAt` is nil.
+      -- Nothing needs the value before `fullAt`.
+      local prefix, shownDigest, sentAndPhase, newestTimestamp, unused, fullAt = read(format, value)
       -- 1. Is the value plain?
       -- decision: eight hours
       local isPlain = true
@@ -317,7 +325,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
           -- 8. The settlement is the acceptance of the newest version.
           -- decision: acceptance
           local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
-            digest, sentAndPhase % @SENT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+            digest, sentAndPhase % @SENT_AT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
           reply = written == size and 0 or tonumber(written) and MALFORMED or written
           break
         end

@@ -18,12 +18,12 @@
 -- The variables `t`, `u`, `w`, `d`, `m`, `l` and `s` have the names of these fields.
 
 -- # A device: parts of replies and fields
--- The suffix of the fields of one attributes type. `confirmDeviceDepartures` and `unregisterDevice` concern all types:
--- they do not use this variable, because their second argument has another meaning.
+-- The end of the names of one type's fields: `:` and the attributes type. In `confirmDeviceDepartures` and
+-- `unregisterDevice`, which concern all types, ARGV[2] is a time, so they do not use this variable.
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that may not know yet that the device left them: a `=` and the
--- field `l`. Empty if there are no such audiences.
+-- Returns the part of a reply that names the audiences that perhaps do not know yet that the device left them: a `=`
+-- and the field `l`. Empty if there are no such audiences.
 local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
 -- Returns the audiences that the device leaves now: those in `dropped`, which a registration no longer names, with two

@@ -11,7 +11,7 @@
 --     moved bit  all with _IN_: IS_END_IN_REQUEST is the bit IS_END at its place in the packed number `requestAndPace`,
 --                that is, IS_END times REQUEST_FACTOR (admit-batches.lua)
 --     phase      HELD and the other names in the list of phases below
---     factor     SENT_FACTOR and others: they pack several values into one number (admit-batches.lua)
+--     factor     SENT_AT_FACTOR and others: they pack several values into one number (admit-batches.lua)
 --     number     all others: limits, lengths, and codes such as ACCEPTED and PRIORITY_TEN
 -- Lua 5.1 has no operators for bits. The scripts test bit B of x by `x % (2 * B) >= B`. For example, ALLOWS_FREQUENT is
 -- 8, and ALLOWS_FREQUENT_MODULUS is 16. If `flags` is 57 (32 + 16 + 8 + 1), then 57 % 16 = 9, which is at least 8: the
@@ -101,9 +101,9 @@
 -- pushes left. The digit is @PRIORITY_FIVE@, @PRIORITY_TEN@ or @PRIORITY_DEMOTED@. The last one means: the command
 -- asked for priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
 --
--- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that may not know
--- yet that the activity left them. The activity leaves audiences when its token is retired, its end is accepted, it is
--- unregistered, or a registration no longer names them. Then:
+-- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that perhaps do
+-- not know yet that the activity left them. The activity leaves audiences when its token is retired, its end is
+-- accepted, it is unregistered, or a registration no longer names them. Then:
 -- 1. The reply has a `=` and the departures: the stored time of the registration, and the digests of all audiences that
 --    the activity left.
 -- 2. A worker writes an entry to each of these audiences.

@@ -163,8 +163,8 @@ if operation == 'admit' then
       if newestVersion == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newestVersion, version) then return 'superseded' end
     end
-    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise the fan-out records
-    -- of the newest version may not be in Kafka, and its state may reach nobody.
+    -- A command with the same state is `unchanged` only if the newest version is settled. Otherwise perhaps the fan-out
+    -- records of the newest version are not in Kafka, and its state may reach nobody.
     if not isStart and not isEnd and isSettled and shownDigest == digest then
       storeFields('n', version .. 's')
       return 'unchanged'

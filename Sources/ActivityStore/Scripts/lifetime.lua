@@ -28,7 +28,7 @@
 -- | alive | the record's time, the lifetime | the activity was seen alive |
 -- | updatedAfterEnd | 0, 0 | an update came after the end, and is kept if the timetable still has the activity |
 -- | ended | when the life began; the time of a restart, if there is one | no more end is needed, see below |
--- | endedByAnother | when the life began | another end was admitted |
+-- | otherEndAdmitted | when the life began | another end was admitted |
 -- | removed | | the life has ended, or the policy no longer limits it |
 -- | check | when the life began, a lease | does the life continue? |
 --
@@ -92,7 +92,7 @@ end
 -- Redis admitted an end that no LifetimeKeeper made, such as a producer's. Normally the settlement of this end removes
 -- the life. Until then, workers claim the due life again and again. If the settlement has not come after
 -- @CLAIMS_DURING_ANOTHER_END_MAX@ claims, the end seems to be lost, and the script removes the life here.
-if operation == 'endedByAnother' then
+if operation == 'otherEndAdmitted' then
   if beganAt == at and claimCount + 0 >= @CLAIMS_DURING_ANOTHER_END_MAX@ then removeLife() end
   return 'settled'
 end

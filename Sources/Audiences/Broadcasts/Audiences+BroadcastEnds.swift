@@ -247,20 +247,19 @@ extension Audiences {
 
     private mutating func removeFromQueue(_ channel: ChannelIndex) {
         guard channels[channel].isQueued else { return }
-        let key = channels[channel].key
-        let (appIndex, environment) = (Int(key.appIndex), Int(key.environment.rawValue))
+        let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         var predecessor = ChannelIndex.null
-        var current = appQueues[appIndex].firstReadyChannelsByEnvironment[environment]
+        var current = appQueues[appIndex].firstReadyChannels[environment]
         while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].firstReadyChannelsByEnvironment[environment] = next
+            appQueues[appIndex].firstReadyChannels[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if appQueues[appIndex].lastReadyChannelsByEnvironment[environment] == channel {
-            appQueues[appIndex].lastReadyChannelsByEnvironment[environment] = predecessor
+        if appQueues[appIndex].lastReadyChannels[environment] == channel {
+            appQueues[appIndex].lastReadyChannels[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

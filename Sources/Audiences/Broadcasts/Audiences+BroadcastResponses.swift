@@ -11,8 +11,8 @@ extension Audiences {
 
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let (appIndex, environment) = poolIndices(ofChannel: channel)
-        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
+        let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         recordResponse(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }

@@ -221,36 +221,36 @@ extension Audiences {
 
     private mutating func enqueue(channel: ChannelIndex) {
         guard !channels[channel].isQueued else { return }
-        let (appIndex, environment) = poolIndices(ofChannel: channel)
+        let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .null
-        let last = appQueues[appIndex].lastReadyChannelsByEnvironment[environment]
+        let last = appQueues[appIndex].lastReadyChannels[environment]
         if last == .null {
-            appQueues[appIndex].firstReadyChannelsByEnvironment[environment] = channel
+            appQueues[appIndex].firstReadyChannels[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        appQueues[appIndex].lastReadyChannelsByEnvironment[environment] = channel
+        appQueues[appIndex].lastReadyChannels[environment] = channel
     }
 
-    func poolIndices(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: Int) {
+    func appAndEnvironment(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: APNsEnvironment) {
         let key = channels[channel].key
-        return (Int(key.appIndex), Int(key.environment.rawValue))
+        return (Int(key.appIndex), key.environment)
     }
 
-    private mutating func popReadyChannel(_ appIndex: Int, _ environment: Int) -> ChannelIndex? {
-        let channel = appQueues[appIndex].firstReadyChannelsByEnvironment[environment]
+    private mutating func popReadyChannel(_ appIndex: Int, _ environment: APNsEnvironment) -> ChannelIndex? {
+        let channel = appQueues[appIndex].firstReadyChannels[environment]
         guard channel != .null else { return nil }
         let next = channels[channel].nextInQueue
-        appQueues[appIndex].firstReadyChannelsByEnvironment[environment] = next
-        if next == .null { appQueues[appIndex].lastReadyChannelsByEnvironment[environment] = .null }
+        appQueues[appIndex].firstReadyChannels[environment] = next
+        if next == .null { appQueues[appIndex].lastReadyChannels[environment] = .null }
         channels[channel].isQueued = false
         return channel
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.
     mutating func takeNextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
-        let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
+        let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
         while let channel = popReadyChannel(appIndex, environment) {
             let slot = channels[channel]
             let canSend =
@@ -307,8 +307,8 @@ extension Audiences {
     /// its app's queue again.
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
-        let (appIndex, environment) = poolIndices(ofChannel: channel)
-        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
+        let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds

@@ -39,10 +39,10 @@ public struct AudiencesConfiguration: Sendable {
     /// From a start to an audience, the core makes a start command for each device. This is the maximum number of such
     /// commands that Kafka has not acknowledged yet. At least 1.
     public var unacknowledgedStartsMax = 1_024
-    /// How long a push waits after APNs could not take it. With 200 ms, the pauses after the first, second and third
-    /// failure for a member or a broadcast are 400, 800 and 1,600 ms, and so on up to `retryMillisecondsMax`. A random
-    /// part of up to a half is removed from each pause. If APNs never processed the push, the first retries may have no
-    /// pause.
+    /// Half of the first pause after APNs could not take a push. With 200 ms, the pauses after the first, second and
+    /// third failure for a member or a broadcast are 400, 800 and 1,600 ms, and so on up to `retryMillisecondsMax`. A
+    /// random part of up to a half is removed from each pause. If APNs never processed the push, the first retries may
+    /// have no pause.
     var retryBaseMilliseconds: Int64 { min(200, retryMillisecondsMax) }
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.

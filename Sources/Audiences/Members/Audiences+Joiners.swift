@@ -29,7 +29,7 @@ extension Audiences {
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
         else { return endMembershipChange(change) }
-        membershipChanges[change].dueMilliseconds = slot.notifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
+        membershipChanges[change].dueMilliseconds = slot.allNotifiedAtMilliseconds + Self.settlementDelayMillisecondsMax
         startMembershipChangeTimer(change)
         requestNewestStates(change)
     }
@@ -159,28 +159,30 @@ extension Audiences {
             return endMembershipChange(change)
         }
         membershipChanges[change].enter(.awaitingPush)
-        let (appIndex, environment) = poolIndices(ofJoiner: change)
-        let last = appQueues[appIndex].lastJoinersByEnvironment[environment]
+        let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
+        let last = appQueues[appIndex].lastJoiners[environment]
         if last == .null {
-            appQueues[appIndex].firstJoinersByEnvironment[environment] = change
+            appQueues[appIndex].firstJoiners[environment] = change
         } else {
             membershipChanges[last].nextInQueue = change
         }
-        appQueues[appIndex].lastJoinersByEnvironment[environment] = change
+        appQueues[appIndex].lastJoiners[environment] = change
     }
 
-    private func poolIndices(ofJoiner change: MembershipChangeIndex) -> (appIndex: Int, environment: Int) {
+    private func appAndEnvironment(
+        ofJoiner change: MembershipChangeIndex
+    ) -> (appIndex: Int, environment: APNsEnvironment) {
         let slot = membershipChanges[change]
-        return (Int(slot.member.appIndex), Int(slot.environment.rawValue))
+        return (Int(slot.member.appIndex), slot.environment)
     }
 
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
-        let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
-        while case let change = appQueues[appIndex].firstJoinersByEnvironment[environment], change != .null {
+        let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
+        while case let change = appQueues[appIndex].firstJoiners[environment], change != .null {
             let slot = membershipChanges[change]
-            appQueues[appIndex].firstJoinersByEnvironment[environment] = slot.nextInQueue
-            if slot.nextInQueue == .null { appQueues[appIndex].lastJoinersByEnvironment[environment] = .null }
+            appQueues[appIndex].firstJoiners[environment] = slot.nextInQueue
+            if slot.nextInQueue == .null { appQueues[appIndex].lastJoiners[environment] = .null }
             membershipChanges[change].nextInQueue = .null
             if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
@@ -218,19 +220,19 @@ extension Audiences {
 
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
-        let (appIndex, environment) = poolIndices(ofJoiner: change)
+        let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
-        membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoinersByEnvironment[environment]
-        appQueues[appIndex].firstJoinersByEnvironment[environment] = change
-        if appQueues[appIndex].lastJoinersByEnvironment[environment] == .null {
-            appQueues[appIndex].lastJoinersByEnvironment[environment] = change
+        membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiners[environment]
+        appQueues[appIndex].firstJoiners[environment] = change
+        if appQueues[appIndex].lastJoiners[environment] == .null {
+            appQueues[appIndex].lastJoiners[environment] = change
         }
-        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
     }
 
     mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
-        let (appIndex, environment) = poolIndices(ofJoiner: change)
-        appQueues[appIndex].inFlightPushCountsByEnvironment[environment] -= 1
+        let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
+        appQueues[appIndex].inFlightPushCounts[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembershipChange(change)
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
@@ -274,7 +276,7 @@ extension Audiences {
     /// - APNs delays the push, and more than half of the slots for changes are in use.
     private func mustGiveUp(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         membershipChanges[change].hasLaterChange
-            || milliseconds > membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax
+            || milliseconds > membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax
             || membershipChanges.count > membershipChanges.limit / 2 && isPushDelayedByAPNs(change, at: milliseconds)
     }
 
@@ -282,9 +284,9 @@ extension Audiences {
     /// gives up the push to such a member, so that others can join. It never gives up the push to another member for
     /// this reason: a round may have passed its position, and then only this push brings it the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
-        let (appIndex, environment) = poolIndices(ofJoiner: change)
+        let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
-            || isPoolUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
+            || isPoolUnavailable(environment, appIndex: appIndex, at: milliseconds)
     }
 
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
@@ -313,7 +315,7 @@ extension Audiences {
 
     mutating func membershipChangeTimerFired(_ change: MembershipChangeIndex, now: Moment) {
         membershipChanges[change].timerDueMilliseconds = .max
-        if now.monotonicMilliseconds >= membershipChanges[change].notifiedAtMilliseconds
+        if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
             queueMemberForDelivery(change)
@@ -328,26 +330,26 @@ extension Audiences {
             // The member waits for its pool, the store or APNs, and needs no timer for this. But its time for the push
             // may end before, so check the member again at that time.
             membershipChanges[change].dueMilliseconds =
-                membershipChanges[change].notifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
+                membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break
         }
         if membershipChanges[change].dueMilliseconds > now.monotonicMilliseconds { startMembershipChangeTimer(change) }
     }
 
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
-        let (appIndex, environment) = poolIndices(ofJoiner: change)
+        let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         var predecessor = MembershipChangeIndex.null
-        var current = appQueues[appIndex].firstJoinersByEnvironment[environment]
+        var current = appQueues[appIndex].firstJoiners[environment]
         while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].firstJoinersByEnvironment[environment] = next
+            appQueues[appIndex].firstJoiners[environment] = next
         } else {
             membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .null { appQueues[appIndex].lastJoinersByEnvironment[environment] = predecessor }
+        if next == .null { appQueues[appIndex].lastJoiners[environment] = predecessor }
     }
 }

@@ -42,7 +42,7 @@ extension Audiences {
         guard membershipChanges[change].notifiedAudienceCount == membershipChanges[change].audiences.count else {
             return storeQueue.append(.changeMember(change))
         }
-        membershipChanges[change].notifiedAtMilliseconds = now.monotonicMilliseconds
+        membershipChanges[change].allNotifiedAtMilliseconds = now.monotonicMilliseconds
         let successor = membershipChanges[change].nextChangeOfMember
         guard successor != .null else { return showNewestStates(change, now: now) }
         endMembershipChange(change)

@@ -90,7 +90,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var wasMemberQueuedForDelivery = false
     var hasLaterChange = false
     /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
-    var notifiedAtMilliseconds: Int64 = .max
+    var allNotifiedAtMilliseconds: Int64 = .max
     /// When the change's next step is due (monotonic milliseconds); `.max`: no step waits for a time.
     var dueMilliseconds: Int64 = .max
     /// When the timer for this slot fires (monotonic milliseconds); `.max` if none is set.

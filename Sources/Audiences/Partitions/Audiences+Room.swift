@@ -31,9 +31,9 @@ extension Audiences {
         guard let round = roundsByKey[key] else {
             return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
-        // A round takes no version while its own partition is being revoked. It may not know the last owner's
-        // checkpoint yet, because the store has not replied to its claim. With a new version, it would replace this
-        // checkpoint in the store.
+        // A round takes no version while its own partition is being revoked. Perhaps the round does not know
+        // the last owner's checkpoint yet, because the store has not replied to its claim. With a new version, it would
+        // replace this checkpoint in the store.
         guard isPartitionAssigned(of: round) else { return false }
         // A record must not overtake an earlier record of its range that was passed over. The round knows the first
         // passed-over record of its own partition. In another partition, passed-over records of all ranges of the app

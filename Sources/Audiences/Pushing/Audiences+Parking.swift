@@ -49,9 +49,8 @@ extension Audiences {
 
     private mutating func noteParkedMemberDueTime(_ member: ParkedMemberIndex) {
         let slot = parkedMembers[member]
-        let environment = Int(slot.environment.rawValue)
-        rounds[slot.round].members.parkedDueMilliseconds[environment] = min(
-            rounds[slot.round].members.parkedDueMilliseconds[environment],
+        rounds[slot.round].members.parkedDueMilliseconds[slot.environment] = min(
+            rounds[slot.round].members.parkedDueMilliseconds[slot.environment],
             slot.dueMilliseconds
         )
     }
@@ -87,7 +86,7 @@ extension Audiences {
             }
             member = slot.pointee.nextParkedMember
         }
-        rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = earliestDueMilliseconds
+        rounds[round].members.parkedDueMilliseconds[environment] = earliestDueMilliseconds
         return nil
     }
 

@@ -32,7 +32,7 @@ extension Audiences {
 
     /// Returns how many pushes to members and channels a pool has in flight. Pushes of single commands are not counted.
     public func inFlightPushCount(of pool: PoolIdentifier) -> Int {
-        appQueues[Int(pool.appIndex)].inFlightPushCountsByEnvironment[Int(pool.environment.rawValue)]
+        appQueues[Int(pool.appIndex)].inFlightPushCounts[pool.environment]
     }
 
     /// Returns the next push of a pool, which the caller must send now or give back with ``pushNotSent(_:)``. Nil if
@@ -49,17 +49,17 @@ extension Audiences {
         now: Moment
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
-        let environment = Int(pool.environment.rawValue)
-        appQueues[appIndex].lastAskedForPushAtMillisecondsByEnvironment[environment] = now.monotonicMilliseconds
-        guard appQueues[appIndex].inFlightPushCountsByEnvironment[environment] < pushesInFlightMax else { return nil }
-        if appQueues[appIndex].firstReadyChannelsByEnvironment[environment] != .null,
+        let environment = pool.environment
+        appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
+        guard appQueues[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
+        if appQueues[appIndex].firstReadyChannels[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            appQueues[appIndex].inFlightPushCountsByEnvironment[environment] += 1
+            appQueues[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
         if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            appQueues[appIndex].inFlightPushCountsByEnvironment[environment] += 1
+            appQueues[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
         var blockedRoundCount = 0
@@ -67,7 +67,7 @@ extension Audiences {
             let round = appQueues[appIndex].firstRoundInSendQueue
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                appQueues[appIndex].inFlightPushCountsByEnvironment[environment] += 1
+                appQueues[appIndex].inFlightPushCounts[environment] += 1
                 rounds[round].members.inFlightCount += 1
                 rounds[round].queuePlaces.mustQueueAtFront = false
                 countPushAndEndTurnIfDue(appIndex)
@@ -99,7 +99,7 @@ extension Audiences {
         guard rounds[round].phase == .running, rounds[round].versions.last != .null, !awaitsNewerVersion(round) else {
             return .nothing
         }
-        while rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] <= now.monotonicMilliseconds,
+        while rounds[round].members.parkedDueMilliseconds[environment] <= now.monotonicMilliseconds,
             let member = nextDueParkedMember(of: round, environment, permitsRetry: permitsRetry, now: now)
         {
             guard
@@ -112,8 +112,8 @@ extension Audiences {
         // A parked member that is due may get no push now: it needs the other pool, or this pool permits no retries
         // now. The round then stays in its queue, even if it has no push for the members of its pages.
         let hasDueParkedMember =
-            rounds[round].members.parkedDueMilliseconds[0] <= now.monotonicMilliseconds
-            || rounds[round].members.parkedDueMilliseconds[1] <= now.monotonicMilliseconds
+            rounds[round].members.parkedDueMilliseconds.production <= now.monotonicMilliseconds
+            || rounds[round].members.parkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
         // Each push may end with a parked member. So offer one only if there is room to park one more.
         guard hasRoomToPark else { return .blocked }
         guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else {
@@ -135,7 +135,7 @@ extension Audiences {
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
         let inFlightPushCount = appQueues.reduce(0) {
-            $0 + $1.inFlightPushCountsByEnvironment[0] + $1.inFlightPushCountsByEnvironment[1]
+            $0 + $1.inFlightPushCounts.production + $1.inFlightPushCounts.sandbox
         }
         return parkedMembers.count + inFlightPushCount + Self.membersPerPositionMax < parkedMembers.limit
     }
@@ -203,7 +203,7 @@ extension Audiences {
 
     /// Whether an app's pool has asked for no push for more than a second, or has never asked for one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        appQueues[appIndex].lastAskedForPushAtMillisecondsByEnvironment[Int(environment.rawValue)] < milliseconds
+        appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] < milliseconds
             - Self.poolUnavailableAfterMilliseconds
     }
 
@@ -294,8 +294,8 @@ extension Audiences {
             parkedMembers[tag.parkedMember].isUnderWay = false
             parkedMembers[tag.parkedMember].rangeVersion = .null
             let dueMilliseconds = parkedMembers[tag.parkedMember].dueMilliseconds
-            let earliestDueMilliseconds = rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)]
-            rounds[round].members.parkedDueMilliseconds[Int(environment.rawValue)] = min(
+            let earliestDueMilliseconds = rounds[round].members.parkedDueMilliseconds[environment]
+            rounds[round].members.parkedDueMilliseconds[environment] = min(
                 earliestDueMilliseconds,
                 dueMilliseconds
             )
@@ -312,7 +312,7 @@ extension Audiences {
     }
 
     mutating func decrementInFlightPushCounts(_ round: RoundIndex, _ environment: APNsEnvironment) {
-        appQueues[Int(rounds[round].appIndex)].inFlightPushCountsByEnvironment[Int(environment.rawValue)] -= 1
+        appQueues[Int(rounds[round].appIndex)].inFlightPushCounts[environment] -= 1
         rounds[round].members.inFlightCount -= 1
     }
 }

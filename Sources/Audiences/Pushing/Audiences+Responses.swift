@@ -176,7 +176,8 @@ extension Audiences {
     }
 
     /// Records a dead token, so that its member leaves. The exception: APNs says when the token died, and it was
-    /// registered then or later. APNs may not know this registration yet, so the core sends the push again later.
+    /// registered then or later. Perhaps APNs does not know this registration yet, so the core sends the push
+    /// again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         let isRegisteredLater =
             result.invalidAtWallMilliseconds >= 0

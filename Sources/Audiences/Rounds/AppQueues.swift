@@ -19,17 +19,16 @@ struct AppQueues: BitwiseCopyable {
     /// more records, so that other apps have room. (R30)
     var recordCount = 0
     var recordBytes = 0
-    /// By environment: the number of this core's pushes in flight, and when the shell last asked for a push (monotonic
-    /// milliseconds). A pool for which the shell has not asked lately is unavailable
-    /// (``Audiences/isPoolUnavailable(_:of:now:)``).
-    var inFlightPushCountsByEnvironment: InlineArray<2, Int> = .init(repeating: 0)
-    var lastAskedForPushAtMillisecondsByEnvironment: InlineArray<2, Int64> = .init(repeating: .min)
-    /// By environment: the first and the last member in the queue of those that have joined and wait for a state.
-    var firstJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
-    var lastJoinersByEnvironment: InlineArray<2, MembershipChangeIndex> = .init(repeating: .null)
-    /// By environment: the first and the last channel in the queue of those that have something to send now.
-    var firstReadyChannelsByEnvironment: InlineArray<2, ChannelIndex> = .init(repeating: .null)
-    var lastReadyChannelsByEnvironment: InlineArray<2, ChannelIndex> = .init(repeating: .null)
+    /// The number of this core's pushes in flight, and when the shell last asked for a push (monotonic milliseconds). A
+    /// pool for which the shell has not asked lately is unavailable (``Audiences/isPoolUnavailable(_:of:now:)``).
+    var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
+    var lastAskedForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
+    /// The first and the last member in the queue of those that have joined and wait for a state.
+    var firstJoiners: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
+    var lastJoiners: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
+    /// The first and the last channel in the queue of those that have something to send now.
+    var firstReadyChannels: ByEnvironment<ChannelIndex> = .init(repeating: .null)
+    var lastReadyChannels: ByEnvironment<ChannelIndex> = .init(repeating: .null)
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again each time that a round
     /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)

@@ -36,9 +36,12 @@ extension Audiences {
         if slot.checkpoints.hasUnrecordedChanges, !slot.isCallOutstanding {
             dueMilliseconds = max(now.monotonicMilliseconds + 1, checkpointDueMilliseconds(round))
         }
-        for environment in slot.members.parkedDueMilliseconds.indices
-        where slot.members.parkedDueMilliseconds[environment] > now.monotonicMilliseconds {
-            dueMilliseconds = min(dueMilliseconds, slot.members.parkedDueMilliseconds[environment])
+        let parkedDueMilliseconds = slot.members.parkedDueMilliseconds
+        if parkedDueMilliseconds.production > now.monotonicMilliseconds {
+            dueMilliseconds = min(dueMilliseconds, parkedDueMilliseconds.production)
+        }
+        if parkedDueMilliseconds.sandbox > now.monotonicMilliseconds {
+            dueMilliseconds = min(dueMilliseconds, parkedDueMilliseconds.sandbox)
         }
         if awaitsNewerVersion(round),
             let missingSinceMilliseconds = slot.versions.newestAdmittedMissingSinceMilliseconds

@@ -96,7 +96,7 @@ extension Audiences {
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
-    /// no poll of the marks succeeds, for example because Redis' user may not read the marks. The worker's
+    /// no poll of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
     /// `MemberCompleteness` uses the same limit. (R26)
     public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 

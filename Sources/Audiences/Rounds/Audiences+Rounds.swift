@@ -165,7 +165,7 @@ extension Audiences {
 
     /// Continues a round that has waited for versions of the last owner.
     mutating func resumeRound(_ round: RoundIndex, now: Moment) {
-        rounds[round].enterRunningOrRestoring()
+        rounds[round].endWaitForVersions()
         advance(round, now: now)
     }
 
@@ -254,7 +254,7 @@ extension Audiences {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions:
             // Nothing was sent since the claim, so record no checkpoint: it would replace the last owner's checkpoint,
-            // which the round may not know yet.
+            // which the round perhaps does not know yet.
             rounds[round].checkpoints.recordedRevision = rounds[round].checkpoints.revision
             rounds[round].enter(.draining)
         case .restoring, .running:

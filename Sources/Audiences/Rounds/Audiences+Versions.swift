@@ -26,10 +26,6 @@ extension Audiences {
             rangeVersions[rangeVersion].counts = entry.counts
             rangeVersions[rangeVersion].times = entry.times
             carryAlert(to: rangeVersion, of: round, now: now)
-            // In these phases, the round no longer waited for this record. Now it must send the version.
-            if rounds[round].phase == .running || rounds[round].phase == .ending {
-                rounds[round].enterRunningOrRestoring()
-            }
         } else if let original = findVersion(recordVersion, in: round) {
             settleDuplicate(rangeVersion, of: original)
         } else if recordVersion <= rounds[round].versions.newestSettled {
@@ -41,8 +37,7 @@ extension Audiences {
         }
         guard recordVersion >= rounds[round].checkpoints.restored.newestVersion else { return }
         forgetRestoredCheckpoint(round)
-        guard rounds[round].phase == .awaitingVersions else { return }
-        rounds[round].enterRunningOrRestoring()
+        if rounds[round].phase == .awaitingVersions { rounds[round].endWaitForVersions() }
     }
 
     private func findVersion(_ recordVersion: Version, in round: RoundIndex) -> RangeVersionIndex? {
@@ -103,6 +98,7 @@ extension Audiences {
         }
         rangeVersions[rangeVersion].enter(.underWay)
         rounds[round].checkpoints.revision += 1
+        if rounds[round].phase == .ending { rounds[round].enter(.running) }
     }
 
     /// Makes a newer version take over: it begins at the round's present position and passes all positions of
@@ -113,7 +109,6 @@ extension Audiences {
         rangeVersions[rangeVersion].startPosition = start
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)
-        if rounds[round].phase == .ending { rounds[round].enter(.running) }
         // The pages that were read ahead may lack members that joined before this version was admitted.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: rangeVersion, of: round, now: now)

@@ -37,9 +37,8 @@ struct RoundSlot: BitwiseCopyable {
     ///     ending, draining ─► slot freed                the last checkpoint is recorded, or none is needed
     ///     abandoned ─► slot freed                       nothing of the round is in flight or unacknowledged
     ///
-    /// After `awaitingVersions`, `restoring` follows while parked members of the last owner must be read again. The
-    /// changes from `running` and `ending` to `restoring` are permitted too, but do not occur: after these phases, no
-    /// such member is left.
+    /// After `awaitingVersions`, `restoring` follows if the last owner had parked members: they must be read again
+    /// before `running`.
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which replies with the last owner's checkpoint.
         case claiming
@@ -75,8 +74,8 @@ struct RoundSlot: BitwiseCopyable {
             case (.claiming, .draining): true
             case (.awaitingVersions, .restoring), (.awaitingVersions, .running), (.awaitingVersions, .draining): true
             case (.restoring, .running), (.restoring, .awaitingClaim), (.restoring, .draining): true
-            case (.running, .restoring), (.running, .ending), (.running, .awaitingClaim), (.running, .draining): true
-            case (.ending, .restoring), (.ending, .running): true
+            case (.running, .ending), (.running, .awaitingClaim), (.running, .draining): true
+            case (.ending, .running): true
             case (.awaitingClaim, .claiming): true
             default: false
             }
@@ -122,16 +121,21 @@ struct RoundSlot: BitwiseCopyable {
         checkpoints.freeBytes()
     }
 
-    /// Changes the phase. Traps if the present phase does not lead to `next`.
+    /// Changes the phase. Traps if the present phase does not lead to `next`, or if the round would send although
+    /// parked members of the last owner must still be read again.
     mutating func enter(_ next: Phase) {
         precondition(phase.canChange(to: next), "a round cannot enter this phase from the one it is in")
+        precondition(
+            next != .running || checkpoints.restored.nextParkedPosition == nil,
+            "a round cannot send before the last owner's parked members are read again"
+        )
         phase = next
     }
 
-    /// Makes the round send. If the last owner had parked members, the round first reads them again.
-    mutating func enterRunningOrRestoring() {
-        let next = checkpoints.restored.nextParkedPosition == nil ? Phase.running : .restoring
-        if phase != next { enter(next) }
+    /// Ends the phase `awaitingVersions`: the round sends. If the last owner had parked members, the round first reads
+    /// them again.
+    mutating func endWaitForVersions() {
+        enter(checkpoints.restored.nextParkedPosition == nil ? .running : .restoring)
     }
 
     /// Prepares a round for a new claim, which the caller must queue at once: the round now counts the call as

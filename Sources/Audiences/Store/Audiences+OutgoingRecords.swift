@@ -15,7 +15,7 @@ extension Audiences {
     /// reason, the core produces it again.
     public mutating func deliveryReportReceived(
         _ outgoingRecord: OutgoingAudienceRecord,
-        _ report: OutgoingRecord.DeliveryOutcome,
+        _ report: OutgoingRecord.KafkaReport,
         now: Moment
     ) {
         if report == .failed { return outgoingRecords.retry(outgoingRecord, now: now) }

@@ -39,7 +39,7 @@ struct JSONSchemaPage {
     /// Whether the file must name an entry of this section. True for `apps`. False for `policies`, because the
     /// predefined policy `default` is enough.
     private func isRequired(_ section: NamedSection) -> Bool {
-        section.memberCountRange.lowerBound > section.predefinedMembers.count
+        section.entryCountRange.lowerBound > section.predefinedNames.count
     }
 
     private func members(of section: PageSection) -> [DocumentValue.Member] {
@@ -74,9 +74,9 @@ struct JSONSchemaPage {
             members += [.init("patternProperties", .object(memberPatterns)), .init("additionalProperties", false)]
         }
         if isRequired {
-            members.append(.init("minProperties", .number(UInt64(namedSection.memberCountRange.lowerBound))))
+            members.append(.init("minProperties", .number(UInt64(namedSection.entryCountRange.lowerBound))))
         }
-        return members + [.init("maxProperties", .number(UInt64(namedSection.memberCountRange.upperBound)))]
+        return members + [.init("maxProperties", .number(UInt64(namedSection.entryCountRange.upperBound)))]
     }
 
     private func schema(of key: KeyDescription) -> DocumentValue {

@@ -18,7 +18,7 @@ enum YAMLPage {
             case .key(let key):
                 return keyLines(key, name: name, indentation: indentation)
             case .section(let inner):
-                let shownName = section.namedSection?.exampleMember ?? name
+                let shownName = section.namedSection?.exampleName ?? name
                 return (inner.meaning.map { comment($0, indentation: indentation) } ?? [])
                     + ["\(indentation)\(shownName):"] + members(of: inner, depth: depth + 1)
             }

@@ -20,8 +20,8 @@ enum ConfigurationSchema {
     /// The descriptions of all keys in the order in which the pages show them.
     static let descriptions: [KeyDescription] = {
         let defaults = WorkerConfiguration()
-        let app = WorkerConfiguration.App(name: NamedSection.apps.exampleMember)
-        let policy = Policy(name: NamedSection.policies.exampleMember)
+        let app = WorkerConfiguration.App(name: NamedSection.apps.exampleName)
+        let policy = Policy(name: NamedSection.policies.exampleName)
         return (logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys).map { KeyDescription($0, of: defaults) }
             + appSectionKeys.map { KeyDescription($0, of: app, below: "apps.*.") }
             + policySectionKeys.map { KeyDescription($0, of: policy, below: "policies.*.") }

@@ -5,7 +5,7 @@ enum NamedSection: String, CaseIterable {
     case apps, policies
 
     /// How many apps or policies a configuration may have.
-    var memberCountRange: ClosedRange<Int> {
+    var entryCountRange: ClosedRange<Int> {
         switch self {
         // `DeliveryConfiguration` and `AudiencesConfiguration` refuse more apps.
         case .apps: 1...255
@@ -14,7 +14,7 @@ enum NamedSection: String, CaseIterable {
     }
 
     /// Apps or policies that exist even if neither the file nor the environment names them.
-    var predefinedMembers: Set<String> {
+    var predefinedNames: Set<String> {
         switch self {
         case .apps: []
         case .policies: [WorkerConfiguration.defaultPolicyName]
@@ -22,7 +22,7 @@ enum NamedSection: String, CaseIterable {
     }
 
     /// The name of the app or policy that the pages show as an example.
-    var exampleMember: String {
+    var exampleName: String {
         switch self {
         case .apps: "match"
         case .policies: WorkerConfiguration.defaultPolicyName

@@ -39,7 +39,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
         case pushingMilliseconds, resultsMilliseconds, resultRecords, worker, brokerCPUMilliseconds
     }
 
-    var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && areResultsComplete }
+    var hasSucceeded: Bool { pushes == activities && phonesWithFinalScore == activities && areResultsComplete }
 
     private var areResultsComplete: Bool { outcomes.reduce(0) { $0 + $1.count } == commands }
 

@@ -12,7 +12,7 @@ final class BacklogRun {
     /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
     /// The command line accepts at most this many commands for one activity. A short match may permit fewer: `init`
-    /// refuses more commands than the shortest match has frames (one for each ball, and one for the end).
+    /// refuses more commands than the shortest match has steps (one for each ball, and one for the end).
     static let commandsPerActivityMax = 200
     /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
     /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
@@ -44,24 +44,24 @@ final class BacklogRun {
             durationMilliseconds: 1,
             startsByPush: false
         )
-        let fewestFrames = matches.map { $0.frames().count }.min() ?? 0
-        guard commandsPerActivity <= fewestFrames else {
+        let fewestSteps = matches.map { $0.steps().count }.min() ?? 0
+        guard commandsPerActivity <= fewestSteps else {
             throw LabError(
-                "--commands may be \(fewestFrames) for each activity at most: the shortest match has no more balls"
+                "--commands may be \(fewestSteps) for each activity at most: the shortest match has no more balls"
             )
         }
         matchCommands = matches.map { match in
-            MatchCommands(match, frames: Self.selectEvenly(match.frames(), to: commandsPerActivity))
+            MatchCommands(match, steps: Self.selectEvenly(match.steps(), to: commandsPerActivity))
         }
         self.deployment = deployment
         self.interruption = interruption
         self.commandsPerActivity = commandsPerActivity
     }
 
-    /// Returns `count` frames of a match at even distances. The last one is the match's last frame.
-    private static func selectEvenly(_ frames: [MatchFrame], to count: Int) -> [MatchFrame] {
-        precondition(count <= frames.count, "a match has more balls than that")
-        return (1...count).map { frames[frames.count * $0 / count - 1] }
+    /// Returns `count` steps of a match at even distances. The last one is the match's last step.
+    private static func selectEvenly(_ steps: [MatchStep], to count: Int) -> [MatchStep] {
+        precondition(count <= steps.count, "a match has more balls than that")
+        return (1...count).map { steps[steps.count * $0 / count - 1] }
     }
 
     /// Keys that are appended to the worker's configuration, which ends with the section `worker`. With these
@@ -140,15 +140,15 @@ final class BacklogRun {
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
     }
 
-    /// Writes the commands of all activities for one step of the matches (`MatchFrame`), then for the next
+    /// Writes the commands of all activities for one step of the matches (`MatchStep`), then for the next
     /// step, as during the season.
     private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
-        for frame in 0..<commandsPerActivity {
+        for stepIndex in 0..<commandsPerActivity {
             for match in matchCommands.indices {
-                matchCommands[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+                matchCommands[match].steps[stepIndex].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
                 for follower in 1...feed.followerCount {
-                    matchCommands[match].frames[frame].setFollowerNumber(follower)
-                    try produce(matchCommands[match].frames[frame], to: commandProducer)
+                    matchCommands[match].steps[stepIndex].setFollowerNumber(follower)
+                    try produce(matchCommands[match].steps[stepIndex], to: commandProducer)
                 }
             }
             try checkInterruptionAndProcesses()

@@ -14,16 +14,16 @@ final class CommandJournal {
         /// The text of the line from `event` on.
         fileprivate var lineSuffix: [UInt8]
 
-        init(_ frame: MatchFrame, event: String, sequence: Int) {
+        init(_ step: MatchStep, event: String, sequence: Int) {
             identifierPrefix = "\(sequence)/"
             let object = JSONWriter.object { json in
                 json.member("event", event)
-                if let alert = frame.alert {
+                if let alert = step.alert {
                     json.member("alert", alert.title)
                 } else {
                     json.member("alert", verbatim: Array("null".utf8))
                 }
-                json.member("state", frame.state.json.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
+                json.member("state", step.state.json.withUnsafeBytes { LoggedDigest.hexadecimal($0) })
             }
             lineSuffix = Array(object.dropFirst())
         }

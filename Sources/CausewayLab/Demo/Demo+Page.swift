@@ -51,7 +51,7 @@ extension Demo {
     func reportEnd(_ demoFigures: DemoFigures) {
         pageProgress.figures.phase = .over
         pageProgress.figures.verdict = LivePageFigures.Verdict(
-            isGood: demoFigures.isGood,
+            isGood: demoFigures.hasSucceeded,
             text: demoFigures.summary,
             lost: demoFigures.phones - demoFigures.phonesWithFinalScore
         )

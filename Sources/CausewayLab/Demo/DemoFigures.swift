@@ -55,7 +55,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
 
         var deleted: Int { created - left }
         var phonesPerBroadcast: Double { broadcasts > 0 ? Double(broadcastsReceived) / Double(broadcasts) : 0 }
-        var isGood: Bool { phonesReached == phones && strayTokens == 0 && created > 0 && left == 0 }
+        var hasSucceeded: Bool { phonesReached == phones && strayTokens == 0 && created > 0 && left == 0 }
 
         /// The result in two lines, one about the phones and one about the channels.
         var summaryLines: [String] {
@@ -144,7 +144,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
     /// Whether the phones are right (`arePhonesCorrect`) and, if there are channels, the channels too.
-    var isGood: Bool { arePhonesCorrect && channels?.isGood ?? true }
+    var hasSucceeded: Bool { arePhonesCorrect && channels?.hasSucceeded ?? true }
 
     /// Whether every phone shows its final state, none got an older state, and none started an activity
     /// twice.

@@ -29,7 +29,7 @@ struct SeasonFeed {
     let hasChannels: Bool
     private let timeline: Timeline
     private var matchCommands: [MatchCommands]
-    private let frames: [[MatchFrame]]
+    private let steps: [[MatchStep]]
     /// The journal that notes every command; nil: none.
     private let journal: CommandJournal?
     private var cursor = Cursor()
@@ -57,12 +57,12 @@ struct SeasonFeed {
         self.hasChannels = hasChannels
         appStartedFollowerCount = startsByPush ? followerCount - followerCount / 2 : followerCount
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
-        frames = matches.map { $0.frames() }
-        matchCommands = zip(matches, frames)
-            .map { match, frames in
+        steps = matches.map { $0.steps() }
+        matchCommands = zip(matches, steps)
+            .map { match, steps in
                 switch addressees {
-                case .activities: MatchCommands(match, frames: frames, hasIdentifiers: journal != nil)
-                case .audiences: MatchCommands(toAudienceOf: match, frames: frames)
+                case .activities: MatchCommands(match, steps: steps, hasIdentifiers: journal != nil)
+                case .audiences: MatchCommands(toAudienceOf: match, steps: steps)
                 }
             }
         self.journal = journal
@@ -121,7 +121,7 @@ struct SeasonFeed {
     mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
-            let lineTemplate = CommandJournal.LineTemplate(matches[match].openingFrame, event: "start", sequence: 0)
+            let lineTemplate = CommandJournal.LineTemplate(matches[match].openingStep, event: "start", sequence: 0)
             for follower in pushStartedFollowers {
                 matchCommands[match].start.setFollowerNumber(follower)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
@@ -151,13 +151,13 @@ struct SeasonFeed {
             let event = timeline.events[cursor.event]
             guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
             if cursor.follower == 1 {
-                matchCommands[event.matchIndex].frames[event.frameIndex].setTimestamp(seconds: seconds)
+                matchCommands[event.matchIndex].steps[event.stepIndex].setTimestamp(seconds: seconds)
             }
             let lineTemplate = journal == nil ? nil : makeLineTemplate(of: event)
             while cursor.follower <= commandsPerEvent, remaining > 0 {
-                matchCommands[event.matchIndex].frames[event.frameIndex].setFollowerNumber(cursor.follower)
+                matchCommands[event.matchIndex].steps[event.stepIndex].setFollowerNumber(cursor.follower)
                 guard
-                    try Self.produce(matchCommands[event.matchIndex].frames[event.frameIndex], to: topic, of: producer)
+                    try Self.produce(matchCommands[event.matchIndex].steps[event.stepIndex], to: topic, of: producer)
                 else {
                     return false
                 }
@@ -175,11 +175,11 @@ struct SeasonFeed {
     }
 
     private func makeLineTemplate(of event: Timeline.Event) -> CommandJournal.LineTemplate {
-        let isLast = event.frameIndex + 1 == frames[event.matchIndex].count
+        let isLast = event.stepIndex + 1 == steps[event.matchIndex].count
         return CommandJournal.LineTemplate(
-            frames[event.matchIndex][event.frameIndex],
+            steps[event.matchIndex][event.stepIndex],
             event: isLast ? "end" : "update",
-            sequence: event.frameIndex + 1
+            sequence: event.stepIndex + 1
         )
     }
 
@@ -187,10 +187,10 @@ struct SeasonFeed {
     func flushJournal() throws(LabError) { try journal?.flush() }
 
     private mutating func finishEvent(_ event: Timeline.Event) {
-        if let alert = frames[event.matchIndex][event.frameIndex].alert {
+        if let alert = steps[event.matchIndex][event.stepIndex].alert {
             latestEventText = "\(alert.title) — \(alert.body)"
         }
-        if event.frameIndex + 1 == frames[event.matchIndex].count { finishedMatchCount += 1 }
+        if event.stepIndex + 1 == steps[event.matchIndex].count { finishedMatchCount += 1 }
         cursor = Cursor(event: cursor.event + 1)
     }
 

@@ -4,7 +4,7 @@ import Glibc
 struct SeasonFiles {
     static let directory = "Config/examples/season"
     static let matchesFile = "ipl-2018-matches.csv"
-    static let deliveriesFile = "ipl-2018-deliveries.csv"
+    static let ballsFile = "ipl-2018-deliveries.csv"
 
     let season: Season
     /// The file that declares the app and its types to the simulator.
@@ -14,10 +14,10 @@ struct SeasonFiles {
     init(directory given: String?) throws(LabError) {
         let directory = if let given { given } else { try Self.findDirectory() }
         let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
-        let deliveries = try TextFile.read("\(directory)/\(Self.deliveriesFile)")
+        let balls = try TextFile.read("\(directory)/\(Self.ballsFile)")
         shapesPath = "\(directory)/shapes.json"
         do throws(SeasonError) {
-            season = try Season(matchesFile: matches, deliveriesFile: deliveries)
+            season = try Season(matchesFile: matches, ballsFile: balls)
         } catch {
             throw LabError("\(directory): \(error)")
         }

@@ -61,7 +61,7 @@ struct SimulatedPhones {
                         "attributes": Dictionary(attributes, uniquingKeysWith: { first, _ in first }),
                     ] as [String: Any]
                 }
-            let state = try LabJSON.object(match.openingFrame.state.json)
+            let state = try LabJSON.object(match.openingStep.state.json)
             try client.requestObject(
                 "POST",
                 "/activities",

@@ -18,12 +18,12 @@ struct TextPage {
     }
 
     /// A label on the left and its value on the right.
-    struct Cell {
+    struct LabelledValue {
         var label = ""
         var value = ""
         var style = Style.plain
 
-        static let empty = Cell()
+        static let empty = LabelledValue()
     }
 
     static let width = 80
@@ -38,13 +38,13 @@ struct TextPage {
     }
 
     /// Adds a section with rows across the whole page.
-    mutating func addSection(_ rows: [Cell]) {
+    mutating func addSection(_ rows: [LabelledValue]) {
         addSeparator(below: [])
         for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
     }
 
     /// Adds a section with two columns of rows. Empty rows fill the shorter column.
-    mutating func addSection(left: [Cell], right: [Cell]) {
+    mutating func addSection(left: [LabelledValue], right: [LabelledValue]) {
         let middle = Self.width / 2
         addSeparator(below: [middle])
         for index in 0..<max(left.count, right.count) {
@@ -77,12 +77,13 @@ struct TextPage {
         dividerColumnsAbove = below ?? []
     }
 
-    private func text(_ cell: Cell, width: Int) -> String {
-        let value = String(cell.value.prefix(width))
+    private func text(_ labelledValue: LabelledValue, width: Int) -> String {
+        let value = String(labelledValue.value.prefix(width))
         let room = value.isEmpty ? width : max(0, width - value.count - 1)
-        let label = cell.label.count <= room ? cell.label : String(cell.label.prefix(max(0, room - 1))) + "…"
+        let wholeLabel = labelledValue.label
+        let label = wholeLabel.count <= room ? wholeLabel : String(wholeLabel.prefix(max(0, room - 1))) + "…"
         let padded = label + String(repeating: " ", count: max(0, width - label.count - value.count)) + value
-        guard isColoured, let sgrCode = cell.style.sgrCode else { return padded }
+        guard isColoured, let sgrCode = labelledValue.style.sgrCode else { return padded }
         return "\u{1B}[\(sgrCode)m\(padded)\u{1B}[0m"
     }
 }
@@ -96,31 +97,31 @@ extension TextPage {
     init(_ figures: DemoFigures, isColoured: Bool) {
         self.init(isColoured: isColoured)
         let season = [
-            Cell(label: "CAUSEWAY", value: "one real season on every phone", style: .heading),
-            Cell(
+            LabelledValue(label: "CAUSEWAY", value: "one real season on every phone", style: .heading),
+            LabelledValue(
                 label: "\(figures.matches) matches of the Indian Premier League at once",
                 value: "\(Numeral.grouped(figures.balls)) balls in \(Numeral.oneDecimal(figures.seasonSeconds)) s"
             ),
         ]
-        addSection(season + Self.audienceCells(figures))
-        addSection(left: Self.commandCells(figures), right: Self.pushCells(figures))
-        addSection(left: Self.freshnessCells(figures), right: Self.costCells(figures))
-        addSection(Self.otherProcessCells(figures))
-        addSection(Self.scoreCells(figures))
-        addSection(Self.summaryCells(figures))
+        addSection(season + Self.audienceValues(figures))
+        addSection(left: Self.commandValues(figures), right: Self.pushValues(figures))
+        addSection(left: Self.freshnessValues(figures), right: Self.costValues(figures))
+        addSection(Self.otherProcessValues(figures))
+        addSection(Self.scoreValues(figures))
+        addSection(Self.summaryValues(figures))
         close()
     }
 
-    private static func audienceCells(_ figures: DemoFigures) -> [Cell] {
+    private static func audienceValues(_ figures: DemoFigures) -> [LabelledValue] {
         guard figures.audiences > 0 else { return [] }
-        let command = Cell(
+        let command = LabelledValue(
             label: "one command a ball, to the audience of its match",
             value: "\(Numeral.oneDecimal(figures.pushesPerCommand)) pushes a command"
         )
         guard let channels = figures.channels else { return [command] }
         return [
             command,
-            Cell(
+            LabelledValue(
                 label:
                     "\(Numeral.grouped(channels.phones)) phones are on \(Numeral.grouped(channels.created)) channels",
                 value: "\(Numeral.oneDecimal(channels.phonesPerBroadcast)) phones a broadcast"
@@ -128,26 +129,26 @@ extension TextPage {
         ]
     }
 
-    private static func commandCells(_ figures: DemoFigures) -> [Cell] {
-        [Cell(label: "COMMANDS", value: Numeral.grouped(figures.commands), style: .heading)]
+    private static func commandValues(_ figures: DemoFigures) -> [LabelledValue] {
+        [LabelledValue(label: "COMMANDS", value: Numeral.grouped(figures.commands), style: .heading)]
             + figures.outcomes.map { entry in
                 let percentage = Numeral.percent(entry.count, of: figures.commands)
                 let padded = String(repeating: " ", count: max(0, 7 - percentage.count)) + percentage
-                return Cell(label: entry.outcome, value: "\(Numeral.grouped(entry.count))  \(padded)")
+                return LabelledValue(label: entry.outcome, value: "\(Numeral.grouped(entry.count))  \(padded)")
             }
     }
 
-    private static func pushCells(_ figures: DemoFigures) -> [Cell] {
-        var cells = [
-            Cell(label: "PUSHES", value: Numeral.grouped(figures.pushes), style: .heading),
-            Cell(label: "at priority 10", value: Numeral.grouped(figures.pushesAtPriority10)),
-            Cell(label: "at priority 5", value: Numeral.grouped(figures.pushesAtPriority5)),
-            Cell(label: "a second", value: Numeral.grouped(Int(figures.pushesPerSecond.rounded()))),
+    private static func pushValues(_ figures: DemoFigures) -> [LabelledValue] {
+        var values = [
+            LabelledValue(label: "PUSHES", value: Numeral.grouped(figures.pushes), style: .heading),
+            LabelledValue(label: "at priority 10", value: Numeral.grouped(figures.pushesAtPriority10)),
+            LabelledValue(label: "at priority 5", value: Numeral.grouped(figures.pushesAtPriority5)),
+            LabelledValue(label: "a second", value: Numeral.grouped(Int(figures.pushesPerSecond.rounded()))),
         ]
         if let channels = figures.channels {
-            cells += [
-                Cell(label: "BROADCASTS", value: Numeral.grouped(channels.broadcasts), style: .heading),
-                Cell(label: "arrived at phones", value: Numeral.grouped(channels.broadcastsReceived)),
+            values += [
+                LabelledValue(label: "BROADCASTS", value: Numeral.grouped(channels.broadcasts), style: .heading),
+                LabelledValue(label: "arrived at phones", value: Numeral.grouped(channels.broadcastsReceived)),
             ]
         }
         let counts =
@@ -157,63 +158,67 @@ extension TextPage {
                 ("invalidations", figures.invalidations), ("dead letters", figures.deadLetters),
             ] + figures.disturbances.map { ($0.what, $0.count) }
         for (label, count) in counts where count > 0 {
-            cells.append(Cell(label: label, value: Numeral.grouped(count)))
+            values.append(LabelledValue(label: label, value: Numeral.grouped(count)))
         }
-        return cells
+        return values
     }
 
-    private static func freshnessCells(_ figures: DemoFigures) -> [Cell] {
+    private static func freshnessValues(_ figures: DemoFigures) -> [LabelledValue] {
         let span = figures.audiences > 0 ? "from record to last phone" : "from record to response"
-        var cells = [Cell(label: "FRESHNESS", value: span, style: .heading)]
+        var values = [LabelledValue(label: "FRESHNESS", value: span, style: .heading)]
         if let freshness = figures.freshness {
-            cells += [
-                Cell(label: "p50", value: "\(Numeral.grouped(Int(freshness.p50Milliseconds))) ms"),
-                Cell(label: "p99", value: "\(Numeral.grouped(Int(freshness.p99Milliseconds))) ms"),
-                Cell(label: "max", value: "\(Numeral.grouped(Int(freshness.maximumMilliseconds))) ms"),
+            values += [
+                LabelledValue(label: "p50", value: "\(Numeral.grouped(Int(freshness.p50Milliseconds))) ms"),
+                LabelledValue(label: "p99", value: "\(Numeral.grouped(Int(freshness.p99Milliseconds))) ms"),
+                LabelledValue(label: "max", value: "\(Numeral.grouped(Int(freshness.maximumMilliseconds))) ms"),
             ]
         }
-        return cells
+        return values
     }
 
-    private static func costCells(_ figures: DemoFigures) -> [Cell] {
+    private static func costValues(_ figures: DemoFigures) -> [LabelledValue] {
         [
-            Cell(
+            LabelledValue(
                 label: "THE WORKER",
                 value: "\(Numeral.seconds(milliseconds: figures.worker.cpuMilliseconds)) of CPU",
                 style: .heading
             ),
-            Cell(label: "for a push", value: "\(Numeral.oneDecimal(figures.workerMicrosecondsPerPush)) µs"),
-            Cell(label: "for a command", value: "\(Numeral.oneDecimal(figures.cpuMicrosecondsPerCommand)) µs"),
-            Cell(label: "resident memory, peak", value: Numeral.mebibytes(figures.worker.residentPeakBytes)),
+            LabelledValue(label: "for a push", value: "\(Numeral.oneDecimal(figures.workerMicrosecondsPerPush)) µs"),
+            LabelledValue(label: "for a command", value: "\(Numeral.oneDecimal(figures.cpuMicrosecondsPerCommand)) µs"),
+            LabelledValue(label: "resident memory, peak", value: Numeral.mebibytes(figures.worker.residentPeakBytes)),
         ]
     }
 
-    private static func otherProcessCells(_ figures: DemoFigures) -> [Cell] {
+    private static func otherProcessValues(_ figures: DemoFigures) -> [LabelledValue] {
         let costs = figures.others.map { process in
             "\(process.name) \(Numeral.oneDecimal(Double(process.usage.cpuMilliseconds) / 1_000)) s"
         }
-        return [Cell(label: "beside it: " + costs.joined(separator: ", "), style: .faint)]
+        return [LabelledValue(label: "beside it: " + costs.joined(separator: ", "), style: .faint)]
     }
 
-    private static func scoreCells(_ figures: DemoFigures) -> [Cell] {
+    private static func scoreValues(_ figures: DemoFigures) -> [LabelledValue] {
         let step = max(1, figures.scores.count / scoresMax)
         let shownScores = stride(from: 0, to: figures.scores.count, by: step).prefix(scoresMax)
             .map { figures.scores[$0] }
-        return [Cell(label: "ON THE LOCK SCREENS", style: .heading)]
-            + shownScores.map { Cell(label: $0.result, value: "\($0.first)  \($0.second)") }
+        return [LabelledValue(label: "ON THE LOCK SCREENS", style: .heading)]
+            + shownScores.map { LabelledValue(label: $0.result, value: "\($0.first)  \($0.second)") }
     }
 
-    private static func summaryCells(_ figures: DemoFigures) -> [Cell] {
-        var cells = [Cell(label: figures.summary, style: figures.arePhonesCorrect ? .good : .bad)]
+    private static func summaryValues(_ figures: DemoFigures) -> [LabelledValue] {
+        var values = [LabelledValue(label: figures.summary, style: figures.arePhonesCorrect ? .good : .bad)]
         if let channels = figures.channels {
-            cells += channels.summaryLines.map { Cell(label: $0, style: channels.isGood ? .good : .bad) }
+            values += channels.summaryLines.map {
+                LabelledValue(label: $0, style: channels.hasSucceeded ? .good : .bad)
+            }
         }
         for phone in figures.wrongPhones.prefix(wrongPhonesMax) {
-            cells.append(Cell(label: "  \(phone.activity) shows \(phone.shows)"))
+            values.append(LabelledValue(label: "  \(phone.activity) shows \(phone.shows)"))
         }
         if figures.wrongPhones.count > wrongPhonesMax {
-            cells.append(Cell(label: "  and \(Numeral.grouped(figures.wrongPhones.count - wrongPhonesMax)) more"))
+            values.append(
+                LabelledValue(label: "  and \(Numeral.grouped(figures.wrongPhones.count - wrongPhonesMax)) more")
+            )
         }
-        return cells
+        return values
     }
 }

@@ -4,7 +4,7 @@ import Foundation
 
 /// The measurements of a run, and whether the run was successful.
 protocol RunFigures: Encodable {
-    var isGood: Bool { get }
+    var hasSucceeded: Bool { get }
 }
 
 /// A subcommand of the lab that plays the records of a season of matches on its own deployment.
@@ -61,6 +61,6 @@ extension SeasonCommand {
         print(text(figures))
         if let json { try TextFile.write(figures: figures, to: json) }
         waitBeforeStop(on: deployment, until: interruption)
-        return figures.isGood
+        return figures.hasSucceeded
     }
 }

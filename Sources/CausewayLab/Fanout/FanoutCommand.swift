@@ -96,7 +96,7 @@ struct FanoutCommand: ParsableCommand {
             let figures = try runFanout()
             StandardStreams.printOutput(figures.text)
             if let json { try TextFile.write(figures: figures, to: json) }
-            guard figures.isGood else { throw ExitCode(1) }
+            guard figures.hasSucceeded else { throw ExitCode(1) }
         } catch let error as LabError {
             StandardStreams.printError("causeway-lab fanout: \(error)")
             throw ExitCode(1)

@@ -51,7 +51,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// The maximum number of results of a command: one for each of at most 256 ranges, and one for the command.
     static let resultsPerCommandMax = 257
 
-    var isGood: Bool {
+    var hasSucceeded: Bool {
         wrong == 0 && reversed == 0 && alertedTwice == 0 && unalerted == 0 && resultsAddUp
             && resultRecords <= Self.resultsPerCommandMax * outcomes.count
     }

@@ -8,7 +8,7 @@ struct ExternalWorker: Equatable, Sendable {
     let identifier: pid_t
     private let startedAtTicks: UInt64
 
-    /// - Throws: an error if there is no such worker, or if this program may not signal it.
+    /// - Throws: an error if there is no such worker, or if this program is not allowed to signal it.
     init(identifier: pid_t) throws(LabError) {
         guard identifier > 1, let (name, ticks) = Self.readStatus(of: identifier) else {
             throw LabError("there is no process \(identifier)")

@@ -21,8 +21,8 @@ final class SimulatorPage: Sendable {
         /// The properties of the Kafka consumer.
         var properties: [KafkaProperties.Property]
         var topic: String
-        /// The commands topic. A result counts a command only if the result names a record of this topic: the second
-        /// result of a held command names a registration.
+        /// The commands topic. A result adds its own command to the page's counts only if it names a record of this
+        /// topic. The second result of a held command names a registration, and must not count the command again.
         var commandsTopic: String
     }
 

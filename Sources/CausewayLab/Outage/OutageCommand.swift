@@ -76,7 +76,7 @@ struct OutageCommand: ParsableCommand {
             StandardStreams.printOutput(reports[reports.count - 1].text)
         }
         StandardStreams.printOutput(OutageReport.summary(of: reports))
-        guard reports.allSatisfy(\.isGood) else { throw ExitCode(1) }
+        guard reports.allSatisfy(\.hasSucceeded) else { throw ExitCode(1) }
     }
 
     private func play(_ outage: OutageCase, _ interruption: Interruption) throws(LabError) -> OutageReport {

@@ -119,17 +119,17 @@ extension Match.Chase {
     /// - The second side won: the files say neither target nor balls (nil).
     init(firstInningsRuns: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
         let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
-        let fullLength = Match.oversPerInnings * Match.ballsPerOver
+        let ballsPerInnings = Match.oversPerInnings * Match.ballsPerOver
         switch margin {
         case .runs(let runs):
             let target = secondTotal + runs + 1
             isTargetRevised = target != firstInningsRuns + 1
             self.target = target
-            balls = isTargetRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : fullLength
+            balls = isTargetRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : ballsPerInnings
         case .wickets:
             isTargetRevised = secondTotal <= firstInningsRuns
             target = isTargetRevised ? nil : firstInningsRuns + 1
-            balls = isTargetRevised ? nil : fullLength
+            balls = isTargetRevised ? nil : ballsPerInnings
         }
     }
 }

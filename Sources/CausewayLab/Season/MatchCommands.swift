@@ -9,8 +9,8 @@ struct MatchCommands {
     /// The start command: for the followers whose activity the server starts, or for the devices that have
     /// joined the audience.
     var start: CommandTemplate
-    /// The commands after the start, one for each frame: each shows a ball or the end of the match.
-    var frames: [CommandTemplate]
+    /// The commands after the start, one for each step: each shows a ball or the end of the match.
+    var steps: [CommandTemplate]
     /// The state that the phones show at the end.
     let finalState: MatchState
 
@@ -26,42 +26,42 @@ struct MatchCommands {
 
     /// - Parameter hasIdentifiers: whether the commands have ids. A command without an id is identified by the
     ///   topic, partition and offset of its record.
-    init(_ match: Match, frames matchFrames: [MatchFrame], hasIdentifiers: Bool = false) {
-        precondition(!matchFrames.isEmpty, "a match has an end at least")
+    init(_ match: Match, steps matchSteps: [MatchStep], hasIdentifiers: Bool = false) {
+        precondition(!matchSteps.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)
-        let opening = match.openingFrame
+        let opening = match.openingStep
         start = CommandTemplate(
             activityPrefix: prefix,
             devicePrefix: Self.devicePrefix(of: match),
             identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: 0) : nil
         ) { placeholders in
-            Self.makeRecord(placeholders, event: "start", sequence: 0, frame: opening) {
+            Self.makeRecord(placeholders, event: "start", sequence: 0, step: opening) {
                 Self.writeStart(of: match, activity: placeholders.activity, to: &$0)
             }
         }
-        frames = matchFrames.enumerated()
-            .map { index, frame in
-                let event = index + 1 == matchFrames.count ? "end" : "update"
+        steps = matchSteps.enumerated()
+            .map { index, step in
+                let event = index + 1 == matchSteps.count ? "end" : "update"
                 return CommandTemplate(
                     activityPrefix: prefix,
                     identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: index + 1) : nil
                 ) { placeholders in
-                    Self.makeRecord(placeholders, event: event, sequence: index + 1, frame: frame) { _ in }
+                    Self.makeRecord(placeholders, event: event, sequence: index + 1, step: step) { _ in }
                 }
             }
-        finalState = matchFrames[matchFrames.count - 1].state
+        finalState = matchSteps[matchSteps.count - 1].state
     }
 
     /// Makes the commands to the audience of the match's followers.
-    init(toAudienceOf match: Match, frames matchFrames: [MatchFrame]) {
-        precondition(!matchFrames.isEmpty, "a match has an end at least")
+    init(toAudienceOf match: Match, steps matchSteps: [MatchStep]) {
+        precondition(!matchSteps.isEmpty, "a match has an end at least")
         let audience = Self.audience(ofMatch: match.identifier)
         start = CommandTemplate(audience: audience) { timestamp in
             Self.makeRecord(
                 timestamp: timestamp,
                 event: "start",
                 sequence: 0,
-                frame: match.openingFrame,
+                step: match.openingStep,
                 address: { json in
                     json.member("audience", audience)
                     json.member("activity", Self.activity(onDevice: ActivityIdentifierTemplate.placeholder.description))
@@ -69,20 +69,20 @@ struct MatchCommands {
                 more: { Self.writeStart(of: match, activity: nil, to: &$0) }
             )
         }
-        frames = matchFrames.enumerated()
-            .map { index, frame in
+        steps = matchSteps.enumerated()
+            .map { index, step in
                 CommandTemplate(audience: audience) { timestamp in
                     Self.makeRecord(
                         timestamp: timestamp,
-                        event: index + 1 == matchFrames.count ? "end" : "update",
+                        event: index + 1 == matchSteps.count ? "end" : "update",
                         sequence: index + 1,
-                        frame: frame,
+                        step: step,
                         address: { $0.member("audience", audience) },
                         more: { _ in }
                     )
                 }
             }
-        finalState = matchFrames[matchFrames.count - 1].state
+        finalState = matchSteps[matchSteps.count - 1].state
     }
 
     static func audience(ofMatch identifier: String) -> String { "match-\(identifier)" }
@@ -115,14 +115,14 @@ struct MatchCommands {
         _ placeholders: CommandTemplate.Placeholders,
         event: String,
         sequence: Int,
-        frame: MatchFrame,
+        step: MatchStep,
         more: (inout JSONWriter) -> Void
     ) -> [UInt8] {
         makeRecord(
             timestamp: placeholders.timestamp,
             event: event,
             sequence: sequence,
-            frame: frame,
+            step: step,
             address: { json in
                 json.member("activity", placeholders.activity)
                 if let device = placeholders.device { json.member("device", device) }
@@ -136,7 +136,7 @@ struct MatchCommands {
         timestamp: [UInt8],
         event: String,
         sequence: Int,
-        frame: MatchFrame,
+        step: MatchStep,
         address: (inout JSONWriter) -> Void,
         more: (inout JSONWriter) -> Void
     ) -> [UInt8] {
@@ -148,8 +148,8 @@ struct MatchCommands {
                 aps.member("timestamp", verbatim: timestamp)
                 aps.member("event", event)
                 more(&aps)
-                aps.member("content-state") { frame.state.write(to: &$0) }
-                if let alert = frame.alert {
+                aps.member("content-state") { step.state.write(to: &$0) }
+                if let alert = step.alert {
                     aps.member("alert") { json in
                         json.member("title", alert.title)
                         json.member("body", alert.body)

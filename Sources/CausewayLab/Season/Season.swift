@@ -11,8 +11,8 @@ struct Season {
     /// - Throws: `SeasonError` with the file and, if one line is at fault, the line. Such faults are, for example, a
     ///   missing column, a field that is not a number, a ball of an unknown match, innings out of order, or a match
     ///   without balls or without a result.
-    init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
-        var ballsByMatch = try Self.balls(from: deliveriesFile)
+    init(matchesFile: [UInt8], ballsFile: [UInt8]) throws(SeasonError) {
+        var ballsByMatch = try Self.balls(from: ballsFile)
         matches = []
         let table = try CSVTable(matchesFile, file: "matches", columns: MatchColumn.self)
         guard table.rows.count <= Self.matchesMax else {

@@ -1,12 +1,12 @@
-/// The time of each frame of a season. All matches are played at the same time, and the season is compressed
+/// The time of each step of a season. All matches are played at the same time, and the season is compressed
 /// into a short duration.
 struct Timeline {
     struct Event: Equatable {
         var dueMilliseconds: Int64
         /// Index into the season's matches.
         var matchIndex: Int
-        /// Index into the match's frames. The frame after the last ball is the end of the match.
-        var frameIndex: Int
+        /// Index into the match's steps. The step after the last ball is the end of the match.
+        var stepIndex: Int
     }
 
     /// Durations of a real match in seconds. The season's files have no times, so these are typical of a T20 match.
@@ -16,7 +16,7 @@ struct Timeline {
     /// The time from the last ball to the result.
     static let secondsToResult = 40
 
-    /// The events, ordered by time. The events of one match are in the order of its frames.
+    /// The events, ordered by time. The events of one match are in the order of its steps.
     private(set) var events: [Event]
 
     /// - Parameter durationMilliseconds: how long the demo takes from the first ball of the season to the last.
@@ -30,13 +30,13 @@ struct Timeline {
             // together, all innings breaks would come at the same time.
             let startOffsetSecondsMax = min(longestSeconds - (ballSeconds.last ?? 0), longestSeconds / 20)
             let startSeconds = matches.count > 1 ? startOffsetSecondsMax * index / (matches.count - 1) : 0
-            for (frame, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {
+            for (stepIndex, second) in (ballSeconds + [(ballSeconds.last ?? 0) + Self.secondsToResult]).enumerated() {
                 let dueMilliseconds = Int64(startSeconds + second) * durationMilliseconds / Int64(longestSeconds)
-                events.append(Event(dueMilliseconds: dueMilliseconds, matchIndex: index, frameIndex: frame))
+                events.append(Event(dueMilliseconds: dueMilliseconds, matchIndex: index, stepIndex: stepIndex))
             }
         }
         events.sort {
-            ($0.dueMilliseconds, $0.matchIndex, $0.frameIndex) < ($1.dueMilliseconds, $1.matchIndex, $1.frameIndex)
+            ($0.dueMilliseconds, $0.matchIndex, $0.stepIndex) < ($1.dueMilliseconds, $1.matchIndex, $1.stepIndex)
         }
     }
 

@@ -91,15 +91,15 @@ extension ChannelKeeper {
         var (maintenanceDue, restorationDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
             if ContinuousClock.now >= restorationDue {
-                let pause =
-                    restoreReportingErrors() ? Self.lossCheckInterval : .milliseconds(Self.restorationPauseMilliseconds)
+                let failurePause = Duration.milliseconds(Self.restorationPauseMilliseconds)
+                let pause = restoreReportingErrors() ? Self.registryLossCheckInterval : failurePause
                 restorationDue = ContinuousClock.now + pause
             }
             if ContinuousClock.now >= maintenanceDue {
                 for managedEnvironment in managedEnvironments { await maintainReportingErrors(managedEnvironment) }
                 maintenanceDue = ContinuousClock.now + Self.maintenanceInterval
             }
-            try? await Task.sleep(for: Self.lossCheckInterval)
+            try? await Task.sleep(for: Self.registryLossCheckInterval)
         }
     }
 

@@ -54,10 +54,10 @@ extension ChannelKeeper {
         }
         guard let entry = content.unreadableEntries.first else { return }
         let otherCount = content.unreadableEntries.count - 1
-        let otherText = otherCount == 0 ? "" : " (\(otherCount) other entries cannot be read either)"
+        let otherEntriesText = otherCount == 0 ? "" : " (\(otherCount) other entries cannot be read either)"
         report(
             .failed(
-                makeUnreadableEntryFailure(entry.audience, at: managedEnvironment).text + otherText,
+                makeUnreadableEntryFailure(entry.audience, at: managedEnvironment).text + otherEntriesText,
                 app: appEnvironment.app,
                 environment: appEnvironment.environment
             )

@@ -30,7 +30,7 @@ package actor ChannelKeeper {
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the registry. It is short, because an admission does not know
     /// the audiences' channels until the registry is restored.
-    static let lossCheckInterval = Duration.seconds(1)
+    static let registryLossCheckInterval = Duration.seconds(1)
     /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
     /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000

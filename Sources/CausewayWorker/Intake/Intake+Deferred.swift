@@ -44,7 +44,7 @@ extension Intake {
     /// Resumes the partitions whose pause is over. If an APNs pool of a lane works again, also resumes all of this
     /// lane's partitions of the deferred topic.
     func resumeDuePartitions() {
-        for (lane, mailbox) in mailboxes.enumerated() {
+        for (lane, mailbox) in setup.mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecoveryAtWallMilliseconds() else { continue }
             poolRecoveredAtWallMilliseconds[lane] = milliseconds
             resume(

@@ -7,7 +7,7 @@ import Reactor
 extension Intake {
     func stop() {
         phase = .draining
-        writeLog(.workerDraining, ["milliseconds": "\(drainMilliseconds)"])
+        writeLog(.workerDraining, ["milliseconds": "\(setup.drainMilliseconds)"])
         let partitions = assignments.assignedPartitions
         consumer.pause(partitions)
         drain(partitions)
@@ -25,7 +25,7 @@ extension Intake {
         for overflow in overflows {
             for entry in overflow.entries { entry.discard() }
         }
-        for mailbox in mailboxes {
+        for mailbox in setup.mailboxes {
             _ = mailbox.orders.push(LaneOrder(kind: .stop))
             mailbox.wakeup.signal()
         }
@@ -35,7 +35,7 @@ extension Intake {
     /// The deadlines of a stop; nil until a stop is requested.
     var stopSchedule: StopSchedule? {
         signals.stopRequestedAtMilliseconds.map {
-            StopSchedule(requestedAtMilliseconds: $0, drainMilliseconds: drainMilliseconds)
+            StopSchedule(requestedAtMilliseconds: $0, drainMilliseconds: setup.drainMilliseconds)
         }
     }
 
@@ -52,17 +52,17 @@ extension Intake {
         loop.refreshClock()
         let schedule =
             stopSchedule
-            ?? StopSchedule(requestedAtMilliseconds: loop.nowMilliseconds, drainMilliseconds: drainMilliseconds)
+            ?? StopSchedule(requestedAtMilliseconds: loop.nowMilliseconds, drainMilliseconds: setup.drainMilliseconds)
         if case .unfinished = consumer.close(
             timeoutMilliseconds: remainingMilliseconds(until: schedule.consumerEndMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "consumer"])
         }
         let flushMilliseconds = remainingMilliseconds(until: schedule.flushEndMilliseconds)
-        if !producer.flush(timeoutMilliseconds: flushMilliseconds, { _, _, _ in }) {
+        if !setup.producer.flush(timeoutMilliseconds: flushMilliseconds, { _, _, _ in }) {
             writeLog(.kafkaCloseLate, ["client": "producer", "missed": "results were not acknowledged in time"])
         }
-        if case .unfinished = producer.close(
+        if case .unfinished = setup.producer.close(
             timeoutMilliseconds: remainingMilliseconds(until: schedule.endMilliseconds)
         ) {
             writeLog(.kafkaCloseLate, ["client": "producer"])

@@ -26,7 +26,7 @@ extension Intake: ClientLogHandler {
 
     /// Returns the name of a partition, as used in the metrics.
     func name(of partition: TopicPartition) -> String {
-        "\(metricRegistry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
+        "\(setup.metricRegistry.labels.topics[Int(partition.topic.index)])/\(partition.partition)"
     }
 
     private static func logLevel(syslog level: Int32) -> Logger.Level {

@@ -6,7 +6,7 @@ import Reactor
 /// Counts and publishes the metrics of the Kafka thread.
 extension Intake {
     func countError(_ error: KafkaError) {
-        metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? metricRegistry.labels.kafkaErrors.count - 1)
+        metrics.add(.kafkaErrors, errorLabelIndices[error.code] ?? setup.metricRegistry.labels.kafkaErrors.count - 1)
     }
 
     /// Notes whether any broker is up. librdkafka reports when its last broker is down. Only its statistics
@@ -14,12 +14,12 @@ extension Intake {
     func noteBroker(isUp: Bool, reason: String) {
         let wasUp = isAnyBrokerUp
         guard isUp != wasUp else { return }
-        metricRegistry.condition.change {
+        setup.metricRegistry.condition.change {
             $0.hasReachedKafka = $0.hasReachedKafka || isUp
             $0.isKafkaUnreachable = $0.hasReachedKafka && !isUp
         }
         if !isUp {
-            writeLog(.kafkaAway, ["reason": "\(reason)", "servers": "\(bootstrapServers)"])
+            writeLog(.kafkaAway, ["reason": "\(reason)", "servers": "\(setup.bootstrapServers)"])
         } else if wasUp == false {
             writeLog(.kafkaBack, [:])
         }
@@ -28,7 +28,7 @@ extension Intake {
 
     func noteConsumerGroupState(_ state: WorkerCondition.ConsumerGroupState) {
         let count = assignments.assignedPartitions.count
-        metricRegistry.condition.change {
+        setup.metricRegistry.condition.change {
             $0.assignedPartitionCount = count
             if $0.consumerGroupState != .left { $0.consumerGroupState = state }
             if state == .member { $0.isCommandsTopicMissing = false }

@@ -4,34 +4,6 @@ import Logging
 import Observability
 import Reactor
 
-/// Finds out why an assignment has no partitions: other workers have all of them, or the commands topic has none.
-///
-/// The worker counts as a member of the consumer group when it gets partitions. After an empty assignment, it counts as
-/// a member when the brokers have said that the topic has partitions. (A member id is no proof: a broker sends it in
-/// its response to the first join request, before any assignment. KIP-394)
-struct EmptyAssignmentCheck {
-    static let requestIntervalMilliseconds: Int64 = 5_000
-    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
-    /// records.
-    static let requestTimeoutMilliseconds: Int32 = 500
-
-    /// Whether the last assignment has no partitions, and the brokers have not said yet that the commands topic has
-    /// some.
-    private(set) var isUnconfirmed = false
-    private var requestDueMilliseconds: Int64 = 0
-
-    mutating func noteAssignment(isEmpty: Bool) {
-        isUnconfirmed = isEmpty
-        requestDueMilliseconds = 0
-    }
-
-    func isRequestDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= requestDueMilliseconds }
-
-    mutating func postponeRequest(nowMilliseconds: Int64) {
-        requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
-    }
-}
-
 /// Handles the partitions that the group assigns and revokes.
 extension Intake {
     func partitionsAssigned(_ partitions: [TopicPartition]) {
@@ -41,7 +13,7 @@ extension Intake {
         for partition in partitions {
             // Partitions with the same number, of all topics, go to the same lane. So a deferred command returns to the
             // lane that has its activity's newer states.
-            let assignment = assignments.insert(partition, lane: Int(partition.partition) % mailboxes.count)
+            let assignment = assignments.insert(partition, lane: Int(partition.partition) % setup.mailboxes.count)
             if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
             sendLaneOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
         }
@@ -83,7 +55,7 @@ extension Intake {
         )
         loop.refreshClock()
         if let count {
-            metricRegistry.condition.change { $0.isCommandsTopicMissing = count == 0 }
+            setup.metricRegistry.condition.change { $0.isCommandsTopicMissing = count == 0 }
             if count > 0 {
                 emptyAssignmentCheck.noteAssignment(isEmpty: false)
                 return noteConsumerGroupState(.member)
@@ -100,7 +72,7 @@ extension Intake {
         committedOffset: CommittedOffset? = nil
     ) {
         guard let assignment = assignments[partition], let lane = assignment.lane else { return }
-        let isPushed = mailboxes[lane].orders
+        let isPushed = setup.mailboxes[lane].orders
             .push(
                 LaneOrder(
                     kind: kind,
@@ -112,7 +84,7 @@ extension Intake {
                 )
             )
         precondition(isPushed, "the lane's ring has room for its orders")
-        mailboxes[lane].wakeup.signal()
+        setup.mailboxes[lane].wakeup.signal()
     }
 
     /// Lets the lanes settle what is in flight in these partitions. Ends when all these partitions are drained, when
@@ -124,7 +96,7 @@ extension Intake {
         let drainingPartitions = partitions.filter { assignments[$0]?.lane != nil }
         for partition in drainingPartitions { sendLaneOrder(.revoke, partition) }
         loop.refreshClock()
-        let revocationEndMilliseconds = loop.nowMilliseconds + drainMilliseconds
+        let revocationEndMilliseconds = loop.nowMilliseconds + setup.drainMilliseconds
         while true {
             takeLaneReports()
             passDeliveryReports()
@@ -141,9 +113,9 @@ extension Intake {
                 let cause = remainingMilliseconds > 0 ? "a second stop signal" : "time"
                 return writeLog(.drainTimeOver, ["partitions": "\(count)", "cause": "\(cause)"])
             }
-            var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
+            var descriptor = pollfd(fd: setup.wakeup.descriptor, events: Int16(POLLIN), revents: 0)
             _ = Glibc.poll(&descriptor, 1, Int32(min(remainingMilliseconds, Self.pollIntervalMilliseconds)))
-            wakeup.drain()
+            setup.wakeup.drain()
         }
     }
 }

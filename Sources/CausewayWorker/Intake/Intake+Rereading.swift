@@ -36,9 +36,6 @@ struct RereadingState {
         var drainEndMilliseconds: Int64
     }
 
-    let storeWatchExchange: RereadingExchange
-    /// How far back commands are read again when Redis has lost them.
-    let commandAgeMillisecondsMax: Int64
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var progress: [TopicPartition: PartitionProgress] = [:]
@@ -54,11 +51,6 @@ struct RereadingState {
     fileprivate var seekDueMilliseconds: Int64 = 0
     fileprivate var offsetRequestDueMilliseconds: Int64 = 0
     fileprivate var publicationDueMilliseconds: Int64 = 0
-
-    init(storeWatchExchange: RereadingExchange, commandAgeMillisecondsMax: Int64) {
-        self.storeWatchExchange = storeWatchExchange
-        self.commandAgeMillisecondsMax = commandAgeMillisecondsMax
-    }
 
     /// Makes the Kafka thread publish the partitions' states soon, not only at the end of the usual interval.
     /// `StoreWatch` must write the marks of a new partition before many of the partition's records are settled.
@@ -83,7 +75,7 @@ extension RereadingRequest {
 
 extension Intake {
     func rereadPartitions() {
-        let requests = rereading.storeWatchExchange.takeRequests()
+        let requests = setup.storeWatchMailbox.takeRequests()
         countRedisLosses(in: requests)
         rereading.waitingRequests += requests
         if !rereading.drainingPartitions.isEmpty { seekDrainedPartitions() }
@@ -104,7 +96,7 @@ extension Intake {
     private func countRedisLosses(in requests: [RereadingRequest]) {
         for loss in RedisLoss.allCases {
             let hasHappened = requests.contains { $0.isPrimaryEmptied == (loss == .emptied) }
-            if hasHappened { metrics.add(.redisLosses, Int(loss.rawValue)) }
+            if hasHappened { metrics.add(.redisDataLosses, Int(loss.rawValue)) }
         }
     }
 
@@ -141,7 +133,7 @@ extension Intake {
     /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown:
     /// without this offset, `StoreWatch` cannot tell a lost mark from a mark that was never written.
     private func publishStatus() {
-        rereading.storeWatchExchange.publish(
+        setup.storeWatchMailbox.publish(
             markedPartitions.compactMap { partition in
                 guard let entry = assignments[partition], let startOffset = findStartOffset(of: partition) else {
                     return nil
@@ -330,7 +322,7 @@ extension Intake {
             .map(\.topicPartition)
         var oldestOffsets: [TopicPartition: Int64] = [:]
         if !commands.isEmpty {
-            let sinceMilliseconds = loop.wallMilliseconds - rereading.commandAgeMillisecondsMax
+            let sinceMilliseconds = loop.wallMilliseconds - setup.rereadCommandAgeMillisecondsMax
             oldestOffsets = try consumer.fetchOffsets(of: commands, sinceMilliseconds: sinceMilliseconds)
         }
         if !registrations.isEmpty {

@@ -27,9 +27,6 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// The time between two polls that need no signal. librdkafka signals only the first record in an empty queue. If
     /// the signal is missed, the next such poll finds the records.
     static let pollIntervalMilliseconds: Int64 = 100
-    /// The time between two reports to the lanes about the ends of their partitions' logs. From these, a lane knows how
-    /// far it is behind, and whether it must read ahead (R21).
-    static let logEndReportIntervalMilliseconds: Int64 = 100
 
     enum Phase {
         /// Next: `draining`, by `stop` or `fail`.
@@ -44,22 +41,17 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         case poll, fetching
     }
 
+    let setup: IntakeSetup
     let consumer: Consumer
-    let producer: Producer
-    let mailboxes: [LaneMailbox]
     private let rings: [LaneRings]
     /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart, such as 3 and
     /// 67, share a bit and are woken together.
     private var lanesToWake: UInt64 = 0
     /// The intake owns this handler. The handler refers to the intake weakly.
     private let consumerHandler: IntakeConsumerHandler
-    let wakeup: Wakeup
-    let drainMilliseconds: Int64
-    let bootstrapServers: String
     let loop: EventLoop
     let signals: IntakeSignals
 
-    let metricRegistry: MetricRegistry
     var metrics: ThreadMetrics
     var log: LimitedLog
     /// The index of each error's label in the metrics, by librdkafka's error code.
@@ -70,14 +62,14 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     var phase = Phase.running
     var assignments = AssignmentTable()
     private var isIterationEndRequested = false
-    private var logEndReportDueMilliseconds: Int64 = 0
+    var logEndReportDueMilliseconds: Int64 = 0
     private var fetchTrigger = FetchTrigger()
     /// Whether a timer is set that calls `wakeFetchingIfDue` again.
     private var isFetchTimerSet = false
     var partitionsWithoutPosition = PartitionsWithoutPosition()
     var unfetchedPartitions = UnfetchedPartitions()
     var emptyAssignmentCheck = EmptyAssignmentCheck()
-    var rereading: RereadingState
+    var rereading = RereadingState()
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]
     /// For each lane: counts and limits the bytes of the records in its inbox.
@@ -91,22 +83,16 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         self.loop = loop
         loop.iterationIntervalMicrosecondsMin = Self.iterationIntervalMicrosecondsMin
         self.signals = signals
-        producer = setup.producer
-        mailboxes = setup.mailboxes
+        self.setup = setup
         rings = setup.mailboxes.map { LaneRings($0) }
         overflows = setup.mailboxes.map { _ in LaneOverflow() }
         inboxLimiters = setup.mailboxes.map {
             InboxByteLimiter(bytesMax: setup.inboxBytesMax, capacity: $0.inbox.capacity)
         }
         poolRecoveredAtWallMilliseconds = setup.mailboxes.map { _ in 0 }
-        wakeup = setup.wakeup
-        metricRegistry = setup.metricRegistry
         metrics = ThreadMetrics(publishingTo: setup.metricRegistry.kafka)
         log = LimitedLog(logger: setup.logger, events: setup.metricRegistry.events)
         errorLabelIndices = LabelValues.kafkaErrorIndices
-        drainMilliseconds = setup.drainMilliseconds
-        bootstrapServers = setup.consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? ""
-        rereading = setup.rereading
         let consumerHandler = IntakeConsumerHandler()
         consumer = try Consumer(
             properties: setup.consumerProperties,
@@ -116,14 +102,14 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         )
         self.consumerHandler = consumerHandler
         consumerHandler.intake = self
-        consumer.setWakeup(descriptor: wakeup.descriptor)
-        producer.setWakeup(descriptor: wakeup.descriptor)
-        try loop.add(descriptor: wakeup.descriptor, interest: .readable, handler: self)
+        consumer.setWakeup(descriptor: setup.wakeup.descriptor)
+        setup.producer.setWakeup(descriptor: setup.wakeup.descriptor)
+        try loop.add(descriptor: setup.wakeup.descriptor, interest: .readable, handler: self)
         schedulePoll()
     }
 
     func descriptorReady(_ events: Interest) {
-        wakeup.drain()
+        setup.wakeup.drain()
         requestCallAtIterationEnd()
     }
 
@@ -167,7 +153,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         wakeLanes()
         if !signals.isStopRequested { fetchLogEndsIfDue() }
         publishMetricsIfDue()
-        if let error = consumer.fatalError ?? producer.fatalError { fail(error) }
+        if let error = consumer.fatalError ?? setup.producer.fatalError { fail(error) }
     }
 
     // MARK: - Records from Kafka
@@ -189,7 +175,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                 notePollError(error)
             }
         }
-        if mayContinue { wakeup.signal() }
+        if mayContinue { setup.wakeup.signal() }
     }
 
     /// Makes librdkafka fetch again before the consumer's queue is empty, so that a backlog is read without pauses.
@@ -263,59 +249,22 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        guard inboxLimiters[lane].hasRoom(for: Int(entry.recordBytes), untakenEntryCount: mailboxes[lane].inbox.count),
+        let untakenEntryCount = setup.mailboxes[lane].inbox.count
+        guard inboxLimiters[lane].hasRoom(for: Int(entry.recordBytes), untakenEntryCount: untakenEntryCount),
             rings[lane].push(entry)
         else { return false }
         inboxLimiters[lane].append(Int(entry.recordBytes))
         return true
     }
 
-    /// Reports the ends of the logs of the commands topic to the lanes. librdkafka received these ends with its last
-    /// fetches, so this makes no request to a broker.
-    private func reportLogEnds() {
-        guard loop.nowMilliseconds >= logEndReportDueMilliseconds else { return }
-        logEndReportDueMilliseconds = loop.nowMilliseconds + Self.logEndReportIntervalMilliseconds
-        for partition in assignments.assignedPartitions where partition.topic.index == Self.commandsTopicIndex {
-            reportLogEnd(of: partition)
-        }
-    }
-
-    /// Notes that reading has reached the end of a partition's log. The brokers may report a higher end, but no record
-    /// can be read now: only transaction markers or an open transaction may follow.
-    private func noteReachedLogEnd(of partition: TopicPartition, offset: Int64) {
-        assignments.noteReachedLogEnd(of: partition, offset: offset)
-        if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
-    }
-
-    private func reportLogEnd(of partition: TopicPartition) {
-        // The ring's places above `partitionsMax` are reserved for orders that must not be lost. A log end that is
-        // not sent now is sent later.
-        guard let lane = assignments[partition]?.lane,
-            mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
-            let logEndOffset = consumer.watermarks(of: partition)?.high, logEndOffset >= 0,
-            let assignment = assignments.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition)
-        else { return }
-        _ = mailboxes[lane].orders
-            .push(
-                LaneOrder(
-                    kind: .noteLogEnd,
-                    topic: partition.topic.index,
-                    partition: partition.partition,
-                    assignmentNumber: assignment.assignmentNumber,
-                    logEndOffset: assignment.reportedLogEndOffset
-                )
-            )
-        noteLaneToWake(lane)
-    }
-
     /// Returns the lane's bit in `lanesToWake`.
     @inline(__always) private func wakeBit(of lane: Int) -> UInt64 { 1 << UInt64(lane & 63) }
 
-    @inline(__always) private func noteLaneToWake(_ lane: Int) { lanesToWake |= wakeBit(of: lane) }
+    @inline(__always) func noteLaneToWake(_ lane: Int) { lanesToWake |= wakeBit(of: lane) }
 
     func wakeLanes() {
         guard lanesToWake != 0 else { return }
-        for (lane, mailbox) in mailboxes.enumerated() where lanesToWake & wakeBit(of: lane) != 0 {
+        for (lane, mailbox) in setup.mailboxes.enumerated() where lanesToWake & wakeBit(of: lane) != 0 {
             mailbox.wakeup.signal()
         }
         lanesToWake = 0
@@ -326,7 +275,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     private func moveOverflowsToInboxes() {
         for lane in overflows.indices {
-            let inbox = mailboxes[lane].inbox
+            let inbox = setup.mailboxes[lane].inbox
             while let entry = overflows[lane].entries.first, push(entry, to: lane) {
                 overflows[lane].entries.removeFirst()
                 noteLaneToWake(lane)
@@ -348,7 +297,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     // MARK: - Reports of the lanes and of the producer
 
     func takeLaneReports() {
-        for mailbox in mailboxes {
+        for mailbox in setup.mailboxes {
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.takeBoxedValue()
                 if let rewindRequest = report.rewindRequest { pauseForRewind(rewindRequest, report) }
@@ -372,7 +321,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     }
 
     func passDeliveryReports() {
-        producer.pollReports { tag, error, _ in
+        setup.producer.pollReports { tag, error, _ in
             let lane = DeliveryReportTag.lane(of: tag)
             precondition(lane < rings.count, "the delivery report names an existing lane")
             let report = DeliveryReport(tag: DeliveryReportTag.outgoingRecordTag(of: tag), errorCode: error)
@@ -384,7 +333,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     }
 
     private func orderLanesToTakeSettings() {
-        for mailbox in mailboxes {
+        for mailbox in setup.mailboxes {
             precondition(mailbox.orders.push(LaneOrder(kind: .takeSettings)), "the lane's ring has room for the order")
             mailbox.wakeup.signal()
         }

@@ -3,7 +3,7 @@ import Logging
 import Observability
 import Reactor
 
-/// The values from which the Kafka thread is built.
+/// The values from which the Kafka thread is built. They never change.
 struct IntakeSetup: @unchecked Sendable {
     var consumerProperties: [(name: String, value: String)]
     /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of
@@ -15,9 +15,14 @@ struct IntakeSetup: @unchecked Sendable {
     var drainMilliseconds: Int64
     /// The maximum number of bytes of the records in a lane's inbox. Only a record that is alone there may have more.
     var inboxBytesMax: Int
-    var rereading: RereadingState
+    var storeWatchMailbox: StoreWatchMailbox
+    /// How far back commands are read again when Redis has lost them.
+    var rereadCommandAgeMillisecondsMax: Int64
     var metricRegistry: MetricRegistry
     var logger: Logger
+
+    /// For the log.
+    var bootstrapServers: String { consumerProperties.last { $0.name == "bootstrap.servers" }?.value ?? "" }
 }
 
 /// Passes the consumer's calls to the intake, because the consumer needs a handler before the intake exists.

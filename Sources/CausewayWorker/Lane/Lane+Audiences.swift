@@ -14,7 +14,7 @@ extension Lane {
     /// commands are carried out in the same iteration.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
-        delivery.areMembersComplete = !audiences.mayLackMembers
+        delivery.areAudienceMembersComplete = !audiences.mayLackMembers
         repeat {
             while audiences.canReceiveCommand, let record = delivery.nextHandover {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
@@ -195,7 +195,7 @@ extension Lane {
                 return
             case .failed(let error):
                 audiences.removeNextOutgoingRecord()
-                audiences.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
+                audiences.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
                 writeLog(.resultNotProduced, ["error": "\(error)"])
             }
         }

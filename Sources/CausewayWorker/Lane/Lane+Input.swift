@@ -150,7 +150,7 @@ extension Lane {
                 if report.errorCode == 0 { countAcknowledged(audienceRecord) }
                 audiences.deliveryReportReceived(
                     audienceRecord,
-                    Self.makeDeliveryOutcome(of: report.errorCode),
+                    Self.makeKafkaReport(of: report.errorCode),
                     now: now
                 )
                 continue
@@ -165,12 +165,12 @@ extension Lane {
             guard let outgoingRecord = OutgoingRecord(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(outgoingRecord) }
             noteDeferralFailure(report.errorCode, of: outgoingRecord)
-            delivery.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: report.errorCode), now: now)
+            delivery.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: report.errorCode), now: now)
         }
         if takenCount == Self.deliveryReportsPerIterationMax { mailbox.wakeup.signal() }
     }
 
-    static func makeDeliveryOutcome(of errorCode: Int32) -> OutgoingRecord.DeliveryOutcome {
+    static func makeKafkaReport(of errorCode: Int32) -> OutgoingRecord.KafkaReport {
         switch errorCode {
         case 0: .acknowledged
         case KafkaError.messageTooLargeCode: .tooLarge

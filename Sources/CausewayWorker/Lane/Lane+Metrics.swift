@@ -101,7 +101,7 @@ extension Lane {
         setPoolGauges()
         setAppMetrics()
         setAudienceGauges()
-        setRecordGauges()
+        setRecordMetrics()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
         metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServerCount))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
@@ -205,7 +205,7 @@ extension Lane {
         metrics.add(.outcomes, appIndex, Int(Outcome.superseded.rawValue), by: Int64(clamping: unpublishedCount))
     }
 
-    private func setRecordGauges() {
+    private func setRecordMetrics() {
         // Do not count pushes of audiences: they are sent for members, not for the records that are counted here.
         let inFlightPushCount = pools.reduce(0) {
             $0 + $1.apnsPool.inFlightPushCount - audiences.inFlightPushCount(of: $1.identifier)

@@ -31,7 +31,7 @@ extension Lane {
             case .failed(let error):
                 delivery.removeNextOutgoingRecord(outgoingRecord)
                 noteDeferralFailure(error.code, of: outgoingRecord)
-                delivery.deliveryReportReceived(outgoingRecord, Self.makeDeliveryOutcome(of: error.code), now: now)
+                delivery.deliveryReportReceived(outgoingRecord, Self.makeKafkaReport(of: error.code), now: now)
                 // After a failed deferral, the core may have put the command back into its activity's waiting list. The
                 // core begins such a command at the end of an iteration.
                 requestCallAtIterationEnd()

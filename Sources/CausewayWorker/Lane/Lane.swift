@@ -129,6 +129,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
         var audiencesConfiguration = setup.audiences
+        // Another seed than that of the other core. With the same seed, both would draw the same claims and `apns-id`s.
         audiencesConfiguration.seed = ~configuration.seed
         audiences = Audiences(configuration: audiencesConfiguration)
         pools = setup.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }

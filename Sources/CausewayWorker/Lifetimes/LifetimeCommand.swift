@@ -14,10 +14,13 @@ struct LifetimeCommand: Equatable {
     /// update is newer than the start's state.
     let isUpdateDamaged: Bool
 
-    /// How long a restart waits for a worker that knows the format of the activity's start and newest update: the
-    /// longest lifetime of an activity. The wait must be shorter than `LifetimeKeeper.ageMillisecondsMax`: after that
-    /// age, Redis removes the activity without a report. The new start usually expires during the wait (`startSeconds`
-    /// of the policy). A worker that then makes the start reports it as expired.
+    /// How long an activity waits for its restart if the kept start or newest update has a format that this worker does
+    /// not know. Meanwhile a worker that knows the format may claim the activity. After this time, the activity leaves
+    /// the timetable, and the worker reports it.
+    ///
+    /// The time is the longest lifetime that a policy permits. It must be shorter than
+    /// `LifetimeKeeper.ageMillisecondsMax`: after that age, Redis removes the activity without a report. A start that
+    /// is made late in this wait has usually expired (`startSeconds` of the policy), and its result says so.
     static let unknownFormatWaitMillisecondsMax = Int64(Policy.lifetimeSecondsMax) * 1_000
 
     /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the

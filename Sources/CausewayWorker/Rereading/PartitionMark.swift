@@ -82,7 +82,7 @@ enum MarkStep: Equatable {
     case advance([Int])
     /// Write the first marks to these primaries, which have none. Reading began at offset 0, so the consumer group has
     /// probably settled no record of the partition before: nothing is missing.
-    case writeFirst([Int])
+    case writeFirstMarks([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
     /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of the primaries had no
     /// mark.
@@ -109,7 +109,7 @@ enum MarkStep: Equatable {
             if isFirstCheck, status.rereading == nil, status.startOffset == 0,
                 lackingPrimaries.allSatisfy({ primaries[$0].mark == nil })
             {
-                return .writeFirst(lackingPrimaries)
+                return .writeFirstMarks(lackingPrimaries)
             }
             let offsets = lackingPrimaries.map { primaries[$0].mark?.storedEndOffset }
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()

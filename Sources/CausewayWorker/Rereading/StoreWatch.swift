@@ -27,10 +27,10 @@ actor StoreWatch {
     private let marks: PrimaryMarks
     private let topics: [String]
     private let registrationsTopic: String
-    private let exchange: RereadingExchange
+    private let mailbox: StoreWatchMailbox
     private let expectsCluster: Bool
     private let log: SharedLimitedLog
-    /// Wakes the Kafka thread, so that the thread takes new requests from `exchange` at once.
+    /// Wakes the Kafka thread, so that the thread takes new requests from `mailbox` at once.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
     /// Called after each poll to which Redis replied. (Not called before the number of partitions of the registrations
@@ -40,7 +40,7 @@ actor StoreWatch {
     private var memberCompleteness = MemberCompleteness()
     /// The assignments whose marks were checked at least once.
     private var assignmentNumbersWithCheckedMarks: Set<UInt32> = []
-    /// For each assignment: the identifier of a rereading that was requested and may not have begun yet.
+    /// For each assignment: the identifier of a rereading that was requested and perhaps has not begun yet.
     private var requestedRereadingIdentifiers: [UInt32: UInt64] = [:]
     private var hasReachedRedis = false
     private var pollCount = 0
@@ -52,18 +52,18 @@ actor StoreWatch {
     ///   - reportFault: called if the server belongs to a cluster, and `redis.mode` is not `cluster`.
     init(
         redis: RedisConfiguration,
-        group: String,
+        consumerGroup: String,
         topics: [String],
-        exchange: RereadingExchange,
+        mailbox: StoreWatchMailbox,
         log: SharedLimitedLog,
         wakeup: Wakeup,
         reportFault: @escaping @Sendable (ConfigurationFault) -> Void,
         reportMemberCompleteness: @escaping @Sendable (Int64?) -> Void
     ) throws(RedisError) {
-        marks = try PrimaryMarks(configuration: redis, group: group)
+        marks = try PrimaryMarks(configuration: redis, consumerGroup: consumerGroup)
         self.topics = topics
         registrationsTopic = topics[Int(Intake.registrationsTopicIndex)]
-        self.exchange = exchange
+        self.mailbox = mailbox
         self.log = log
         self.wakeup = wakeup
         self.reportFault = reportFault
@@ -77,7 +77,7 @@ actor StoreWatch {
         while !Task.isCancelled {
             let hasNewAssignment =
                 hasRedisReplied
-                && exchange.statuses.contains { !assignmentNumbersWithCheckedMarks.contains($0.assignmentNumber) }
+                && mailbox.statuses.contains { !assignmentNumbersWithCheckedMarks.contains($0.assignmentNumber) }
             if hasNewAssignment || ContinuousClock.now >= pollDue {
                 hasRedisReplied = poll()
                 pollDue = ContinuousClock.now + Self.pollInterval
@@ -93,14 +93,14 @@ actor StoreWatch {
     /// Redis is down. Blocks for several round trips.
     func poll() -> Bool {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
-        let statuses = exchange.statuses
+        let statuses = mailbox.statuses
         let markNames = statuses.map { Self.markName(topics[Int($0.topic)], $0.partition) }
-        let registrationMarkNames = (0..<(exchange.registrationPartitionCount ?? 0))
+        let registrationMarkNames = (0..<(mailbox.registrationPartitionCount ?? 0))
             .map { Self.markName(registrationsTopic, Int32($0)) }
         guard let primaries = try? marks.readMarks(markNames + registrationMarkNames), !primaries.isEmpty else {
             return false
         }
-        if exchange.registrationPartitionCount != nil {
+        if mailbox.registrationPartitionCount != nil {
             updateMemberCompleteness(primaries, from: markNames.count, beganAtMilliseconds: beganAtMilliseconds)
         }
         if !hasReachedRedis { checkRedisMode(primaries) }
@@ -227,7 +227,7 @@ actor StoreWatch {
                 renewsAllCopies ? .replaceExistingCopies : .replaceFirstCopy,
                 { _ in status.settledEndOffset }
             )
-        case .writeFirst(let primaries): addWrites(primaries, .writeAllCopies, { _ in status.settledEndOffset })
+        case .writeFirstMarks(let primaries): addWrites(primaries, .writeAllCopies, { _ in status.settledEndOffset })
         case .complete(let primaries): addWrites(primaries, .replaceExistingCopies, { _ in status.settledEndOffset })
         case .reread(let primaries, let firstMissingOffset, let isPrimaryEmptied):
             let rereadingIdentifier = UInt64.random(in: 1 ... .max)
@@ -302,7 +302,7 @@ actor StoreWatch {
                 )
             }
         }
-        exchange.request(requests)
+        mailbox.request(requests)
         wakeup.signal()
     }
 }

@@ -25,7 +25,7 @@ struct ActivitySlot: BitwiseCopyable {
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit. While the activity's environment is not known, this is
     /// a guess. When the admission names the environment, the credit moves to the right pool (`moveCredit`).
-    var creditedPoolKind = PoolKey.Kind.unknownEnvironment
+    var poolKindOfCredit = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var startWait = StartWait()
     /// When this lane may begin the activity's next command, a monotonic time; 0: no command was delayed yet. Usually

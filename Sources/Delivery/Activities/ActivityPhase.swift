@@ -31,7 +31,7 @@ enum ActivityPhase: UInt8 {
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` if the lane reads ahead.
     /// - `awaitingCredit` when the pool has no free credit.
-    /// - `paused` when the first waiting command may not begin yet, or when the activity has another wait.
+    /// - `paused` when the first waiting command must not begin yet, or when the activity has another wait.
     case idle
     /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
     case queuedToBegin

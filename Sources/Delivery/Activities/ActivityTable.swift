@@ -3,27 +3,28 @@
 ///
 /// It is a hash table with open addressing and linear probing, at most half full.
 struct ActivityTable: ~Copyable {
-    private struct Cell: BitwiseCopyable {
+    /// One place of the hash table; an empty place has the index `.null`.
+    private struct Entry: BitwiseCopyable {
         var hash: UInt64
         var index: ActivityIndex
     }
 
-    private var cells: UnsafeMutablePointer<Cell>
+    private var entries: UnsafeMutablePointer<Entry>
     private var capacity: Int
     private(set) var count = 0
 
     init() {
         capacity = 4096
-        cells = .allocate(capacity: capacity)
-        cells.initialize(repeating: Self.emptyCell, count: capacity)
+        entries = .allocate(capacity: capacity)
+        entries.initialize(repeating: Self.emptyEntry, count: capacity)
     }
 
-    deinit { cells.deallocate() }
+    deinit { entries.deallocate() }
 
     func find(_ hash: UInt64, where isSame: (ActivityIndex) -> Bool) -> ActivityIndex? {
         var position = Int(truncatingIfNeeded: hash) & (capacity - 1)
-        while cells[position].index != .null {
-            if cells[position].hash == hash, isSame(cells[position].index) { return cells[position].index }
+        while entries[position].index != .null {
+            if entries[position].hash == hash, isSame(entries[position].index) { return entries[position].index }
             position = (position + 1) & (capacity - 1)
         }
         return nil
@@ -31,53 +32,53 @@ struct ActivityTable: ~Copyable {
 
     mutating func insert(_ hash: UInt64, index: ActivityIndex) {
         if (count + 1) * 2 > capacity { grow() }
-        insertUnchecked(Cell(hash: hash, index: index))
+        insertUnchecked(Entry(hash: hash, index: index))
         count += 1
     }
 
-    /// Empties the activity's cell. Later cells of the same probe sequence move back to fill the gap, so that the table
-    /// needs no placeholders for removed activities.
+    /// Empties the activity's entry. Later entries of the same probe sequence move back to fill the gap, so that the
+    /// table needs no placeholders for removed activities.
     mutating func remove(_ hash: UInt64, index: ActivityIndex) {
         var gapPosition = Int(truncatingIfNeeded: hash) & (capacity - 1)
-        while cells[gapPosition].index != index {
-            precondition(cells[gapPosition].index != .null, "the table does not hold the activity to remove")
+        while entries[gapPosition].index != index {
+            precondition(entries[gapPosition].index != .null, "the table does not hold the activity to remove")
             gapPosition = (gapPosition + 1) & (capacity - 1)
         }
         var position = gapPosition
         while true {
             position = (position + 1) & (capacity - 1)
-            guard cells[position].index != .null else { break }
-            let homePosition = Int(truncatingIfNeeded: cells[position].hash) & (capacity - 1)
+            guard entries[position].index != .null else { break }
+            let homePosition = Int(truncatingIfNeeded: entries[position].hash) & (capacity - 1)
             let distanceFromHome = (position - homePosition) & (capacity - 1)
             let distanceFromGap = (position - gapPosition) & (capacity - 1)
             if distanceFromHome >= distanceFromGap {
-                cells[gapPosition] = cells[position]
+                entries[gapPosition] = entries[position]
                 gapPosition = position
             }
         }
-        cells[gapPosition] = Self.emptyCell
+        entries[gapPosition] = Self.emptyEntry
         count -= 1
     }
 
-    private func insertUnchecked(_ cell: Cell) {
-        var position = Int(truncatingIfNeeded: cell.hash) & (capacity - 1)
-        while cells[position].index != .null { position = (position + 1) & (capacity - 1) }
-        cells[position] = cell
+    private func insertUnchecked(_ entry: Entry) {
+        var position = Int(truncatingIfNeeded: entry.hash) & (capacity - 1)
+        while entries[position].index != .null { position = (position + 1) & (capacity - 1) }
+        entries[position] = entry
     }
 
     private mutating func grow() {
-        let oldCells = cells
+        let oldEntries = entries
         let oldCapacity = capacity
         capacity *= 2
-        cells = .allocate(capacity: capacity)
-        cells.initialize(repeating: Self.emptyCell, count: capacity)
-        for position in 0..<oldCapacity where oldCells[position].index != .null {
-            insertUnchecked(oldCells[position])
+        entries = .allocate(capacity: capacity)
+        entries.initialize(repeating: Self.emptyEntry, count: capacity)
+        for position in 0..<oldCapacity where oldEntries[position].index != .null {
+            insertUnchecked(oldEntries[position])
         }
-        oldCells.deallocate()
+        oldEntries.deallocate()
     }
 
-    private static var emptyCell: Cell { Cell(hash: 0, index: .null) }
+    private static var emptyEntry: Entry { Entry(hash: 0, index: .null) }
 }
 
 /// Returns the hash of an activity's id and its app's index. The quality of the hash affects only speed, because ids

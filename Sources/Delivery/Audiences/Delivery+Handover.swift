@@ -45,10 +45,11 @@ extension Delivery {
     /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets all of them
     /// together, so that an audience's newest command replaces the older ones. (R21)
     ///
-    /// A reread command (`isReread`) waits while `areMembersComplete` is false. Newer commands do not wait behind it.
+    /// A reread command (`isReread`) waits while `areAudienceMembersComplete` is false. Newer commands do not wait
+    /// behind it.
     public var nextHandover: RecordIndex? {
         guard !isReadingAhead else { return nil }
-        return handovers.first ?? (areMembersComplete ? rereadHandovers.first : nil)
+        return handovers.first ?? (areAudienceMembersComplete ? rereadHandovers.first : nil)
     }
 
     /// Removes the command that `nextHandover` named, because the core of audiences has taken it.

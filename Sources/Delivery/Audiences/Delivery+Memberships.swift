@@ -3,7 +3,7 @@ import LiveActivity
 /// Notifies audiences of the activities and devices that join or leave them. (R27)
 ///
 /// A member's value in Redis has two lists: the audiences that the member is in, and the audiences that it
-/// left and that may not know this yet. A change has three steps:
+/// left and that perhaps do not know this yet. A change has three steps:
 /// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's value in Redis.
 /// - The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently refused
 ///   to write the change into it.
@@ -56,7 +56,7 @@ extension Delivery {
         continueAfterMembershipChange(record, change.nextStep, now: now)
     }
 
-    /// Begins a change if a reply names audiences that the member left and that may not know this yet.
+    /// Begins a change if a reply names audiences that the member left and that perhaps do not know this yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
         // Two calls of a record may be about the same member. Each reply names the audiences that the member left,

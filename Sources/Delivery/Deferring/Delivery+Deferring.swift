@@ -12,7 +12,7 @@ import LiveActivity
 /// means: it has been in the lane for `deferAfterMilliseconds`, in some cases for one second (`isOverdue`). The lane
 /// expects that the command is not sent soon in three cases:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
-/// - Its activity may not send within this time.
+/// - Its activity must not send within this time.
 /// - APNs did not accept its last push.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
@@ -164,7 +164,7 @@ extension Delivery {
         return true
     }
 
-    // MARK: - Activities that may not send yet
+    // MARK: - Activities that must not send yet
 
     /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`:
     /// - all overdue commands, if the activity's delay is so long (`earliestBeginAtMilliseconds`)

@@ -44,7 +44,8 @@ struct DeferralWait: BitwiseCopyable {
 
     init() {}
 
-    /// Whether the wait has an end, which may have passed. This test needs no time, unlike `isOngoing`.
+    /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
+    /// with the present time.
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
@@ -78,7 +79,8 @@ struct StartWait: BitwiseCopyable {
     /// The version of the expected start. It has a meaning only while a start is expected.
     private var version = Version.zero
 
-    /// Whether the wait has an end, which may have passed. This test needs no time, unlike `isOngoing`.
+    /// Whether `untilMilliseconds` is set. That time may have passed: unlike `isOngoing`, this test does not compare it
+    /// with the present time.
     @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)

@@ -16,7 +16,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var receivedAtWallMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attemptCount: UInt8
-    /// The number of results that the source record has had already. A record that brings a token may have several.
+    /// How many results the source record had before the deferred command gets one. A record that brings a token may
+    /// have several (``RecordView/earlierResultCount``).
     public var earlierResultCount: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
@@ -91,7 +92,7 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case pool
     /// The budget of starts of the command's device is empty.
     case startBudget
-    /// The command's activity may not send yet, for example because the spacing after its last push is not over, or
+    /// The command's activity must not send yet, for example because the spacing after its last push is not over, or
     /// because APNs limits its token.
     case pace
     /// The command's push failed for a reason that only delays it (R18), and must wait for its next attempt.

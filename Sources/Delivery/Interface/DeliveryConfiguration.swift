@@ -38,16 +38,16 @@ public struct DeliveryConfiguration: Sendable {
     /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
     /// replace it.
     public var creditsPerPoolMax = 2_000
-    /// How long a push waits after it failed for a reason that only delays it (R18). With 200 ms, the waits after the
-    /// activity's first, second and third such failure in a row are 400, 800 and 1,600 ms. They double with each
-    /// failure, up to ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. After the
-    /// first and the second failure, a push with the result `retrySoon` waits only 200 ms.
+    /// Half of the first pause of a push that failed for a reason that only delays it (R18). With 200 ms, the pauses
+    /// after the activity's first, second and third such failure in a row are 400, 800 and 1,600 ms. They double with
+    /// each failure, up to ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. But
+    /// after the first and the second failure, a push with the result `retrySoon` pauses only for 200 ms.
     ///
-    /// A random part of up to a half is removed from each wait (jitter), so that retries do not come together (R21).
+    /// A random part of up to a half is removed from each pause (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
     /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half is
-    /// removed (jitter). If the wait after the activity's failures (`retryBaseMilliseconds`) is longer, it counts
-    /// instead.
+    /// removed (jitter). If the pause after the activity's failures (`retryBaseMilliseconds`) is longer, it
+    /// counts instead.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long the alert of an older command waits for a newer state to carry it. Redis already knows the newer state,
     /// usually because another worker admitted it, but this lane has not read it. The newer state may come late because

@@ -28,7 +28,7 @@ public struct OutgoingRecord: Sendable, Equatable, BitwiseCopyable {
 
 extension OutgoingRecord {
     /// What became of an outgoing record of one of the cores.
-    public enum DeliveryOutcome: Sendable {
+    public enum KafkaReport: Sendable {
         case acknowledged
         /// Kafka did not take the record, so the core produces it again. For a `deferral`, the core may instead return
         /// the command to its activity, if the activity's pool sends again.

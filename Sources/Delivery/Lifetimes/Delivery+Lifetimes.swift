@@ -148,7 +148,7 @@ extension Delivery {
         }
         var restartAtMilliseconds: Int64 = 0
         switch slot.pointee.ending.outcome {
-        case .ended: return .endedByAnother(beganAtMilliseconds: beganAtMilliseconds)
+        case .ended: return .otherEndAdmitted(beganAtMilliseconds: beganAtMilliseconds)
         case .accepted, .duplicate, .unregistered:
             // An activity that was a member of audiences is not started again. The timetable keeps no states that came
             // through an audience, so the new life would show an older state.

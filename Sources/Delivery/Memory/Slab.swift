@@ -14,7 +14,7 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// access checks the header, and traps if the element was freed.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
-    private var firstFree = SlabIndex<Element>.null
+    private var firstFreeIndex = SlabIndex<Element>.null
     private var everUsedCount = 0
     public private(set) var count = 0
     public let limit: Int
@@ -48,12 +48,12 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         precondition(count < limit, "the slab was asked for more than its limit")
         count += 1
         let index: SlabIndex<Element>
-        if firstFree != .null {
-            index = firstFree
-            firstFree = SlabIndex(rawValue: header(of: index))
+        if firstFreeIndex != .null {
+            index = firstFreeIndex
+            firstFreeIndex = SlabIndex(rawValue: header(of: index))
             // Prefetch the element that the next call allocates. Its last use may be long ago, so it may have left the
             // cache.
-            prefetch(firstFree)
+            prefetch(firstFreeIndex)
         } else {
             if everUsedCount == capacity { grow() }
             index = SlabIndex(rawValue: UInt32(everUsedCount))
@@ -66,8 +66,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
 
     package mutating func free(_ index: SlabIndex<Element>) {
         precondition(isInUse(index), "a record was freed twice")
-        setHeader(of: index, to: firstFree.rawValue)
-        firstFree = index
+        setHeader(of: index, to: firstFreeIndex.rawValue)
+        firstFreeIndex = index
         count -= 1
     }
 

@@ -12,7 +12,7 @@ extension Delivery {
             pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
             return false
         }
-        activities[activity].creditedPoolKind = poolKey.kind
+        activities[activity].poolKindOfCredit = poolKey.kind
         return true
     }
 
@@ -24,14 +24,14 @@ extension Delivery {
     mutating func moveCredit(of activity: ActivityIndex, to pool: PoolIdentifier, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
         activities[activity].poolKind = poolKey.kind
-        return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
+        return activities[activity].poolKindOfCredit == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
     }
 
     /// Moves the credit to another pool. Returns whether that pool had a free credit.
     private mutating func moveCredit(of activity: ActivityIndex, to poolKey: PoolKey, now: Moment) -> Bool {
-        let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].creditedPoolKind)
+        let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].poolKindOfCredit)
         guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }
-        activities[activity].creditedPoolKind = poolKey.kind
+        activities[activity].poolKindOfCredit = poolKey.kind
         beginActivitiesAwaitingCredit(of: previousKey, now: now)
         return true
     }
@@ -41,7 +41,7 @@ extension Delivery {
     mutating func returnCredit(of activity: ActivityIndex, now: Moment) {
         let poolKey = PoolKey(
             appIndex: activities[activity].appIndex,
-            kind: activities[activity].creditedPoolKind
+            kind: activities[activity].poolKindOfCredit
         )
         pools.returnCredit(of: poolKey)
         beginActivitiesAwaitingCredit(of: poolKey, now: now)

@@ -3,7 +3,7 @@ import LiveActivity
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 extension Delivery {
     /// Retires a token that APNs refused. The exception: the token was registered at or after the time from which APNs
-    /// calls it dead. APNs may not know this registration yet, so the push is retried later.
+    /// calls it dead. Perhaps APNs does not know this registration yet, so the push is retried later.
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise

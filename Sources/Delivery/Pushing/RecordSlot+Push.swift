@@ -64,8 +64,8 @@ extension RecordSlot {
     }
 
     /// Notes under which condition Redis must retire a token that APNs calls dead or does not know. Notes nothing and
-    /// returns false if the token was registered at or after the time from which APNs calls it dead: APNs may not know
-    /// this registration yet. (R17)
+    /// returns false if the token was registered at or after the time from which APNs calls it dead: perhaps APNs
+    /// does not know this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard result.invalidAtWallMilliseconds >= 0 else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)

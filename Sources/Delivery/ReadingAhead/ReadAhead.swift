@@ -111,7 +111,7 @@ struct ReadAhead {
 
     /// Removes the lag of a revoked partition. While other partitions are behind, reading ahead continues, because
     /// their backlogs may have newer states than those that wait. Redis would not always supersede the waiting states:
-    /// after a loss of data, it may not know the newer ones.
+    /// after a loss of data, perhaps it does not know the newer ones.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)

@@ -91,7 +91,7 @@ public struct RecordSlot: BitwiseCopyable {
         AgeRules.isExpired(ownExpirationSeconds, nowSeconds: now.wallSeconds)
     }
 
-    /// Whether the command has an alert in its body, or has a rider. The rider's alert may not be in the body yet.
+    /// Whether the command has an alert in its body, or has a rider whose alert is perhaps not in the body yet.
     @inline(__always) var hasAlert: Bool { !bodyLayout.alert.isAbsent || rider != .null }
 
     /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,

@@ -18,9 +18,9 @@ import LiveActivity
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {
-    /// Finishes a superseded command that does not become a rider. The command gets a result, or `replacement` counts
-    /// it. Returns what became of the slot of `replaced`.
-    mutating func finishSupersededCommand(_ replaced: RecordIndex, by replacement: RecordIndex) -> SlotAfterMerge {
+    /// Finishes a superseded command that does not become a rider. Either only `replacement` counts the command, or the
+    /// command gets a result. Returns what became of the slot of `replaced`.
+    mutating func countOrFinishSuperseded(_ replaced: RecordIndex, by replacement: RecordIndex) -> SlotAfterMerge {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[replaced].mayEndWithoutResult,
             !records[replaced].hasAlert || records[records.alertSource(of: replacement)].hasOwnAlert
@@ -29,13 +29,13 @@ extension Delivery {
             return .inUse
         }
         records[replacement].ending.supersededCount.add(commandWith: records[replaced].ending.supersededCount)
-        finishRider(of: replaced, withResultOrCountedBy: replacement)
-        return finishSupersededWithoutResult(replaced)
+        countOrFinishRider(of: replaced, by: replacement)
+        return finishCountedCommand(replaced)
     }
 
-    /// Finishes a superseded command without a result. Returns what became of its slot. The slot is freed at once,
-    /// except if a trace of the command must still be exported.
-    private mutating func finishSupersededWithoutResult(_ record: RecordIndex) -> SlotAfterMerge {
+    /// Finishes, without a result, a superseded command that its replacement counts. Returns what became of its slot.
+    /// The slot is freed at once, except if a trace of the command must still be exported.
+    private mutating func finishCountedCommand(_ record: RecordIndex) -> SlotAfterMerge {
         precondition(records[record].ending.settlement == nil)
         records.enterFinished(record, outcome: .superseded)
         countOutcome(.superseded)

@@ -31,7 +31,7 @@ extension Delivery {
         queueResult(of: record, outcome)
         settleAndRefundInRedis(record, outcome)
         if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
-        finishRiderWithResult(of: record)
+        finishRiderUncounted(of: record)
         freeTokenAndBodyIfUnneeded(of: record)
     }
 
@@ -113,7 +113,7 @@ extension Delivery {
     /// that could not be deferred may return to its activity instead.
     public mutating func deliveryReportReceived(
         _ outgoingRecord: OutgoingRecord,
-        _ report: OutgoingRecord.DeliveryOutcome,
+        _ report: OutgoingRecord.KafkaReport,
         now: Moment
     ) {
         switch report {
@@ -164,7 +164,7 @@ extension Delivery {
             queueStoreCall(.settleStart, record)
         } else if stage == .deferring {
             // The deferred record now has the rider's alert, so the rider needs no push of its own.
-            finishRiderWithResult(of: record)
+            finishRiderUncounted(of: record)
             settle(record)
         } else if followUps.contains(.registerToken) {
             registerToken(of: record)

@@ -12,17 +12,21 @@ extension Delivery {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].start.draw = .drawn(identifier: reply.drawIdentifier)
-            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandReplaced(of: activity) {
+                return supersedeAndEndCurrentCommand(of: activity, settlement: nil, now: now)
+            }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, waitMilliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
+            if isCurrentCommandReplaced(of: activity) {
+                return supersedeAndEndCurrentCommand(of: activity, settlement: nil, now: now)
+            }
             hold(record, of: activity)
         case .send, .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale,
             .unregistered, .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .full,
             .departures, .settled:
-            finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
+            finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -75,10 +79,11 @@ extension Delivery {
         case .noToken where records[record].lifetime.isEnd:
             // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and it
             // would end that life.
-            finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
-        case .noToken:
-            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
-            hold(record, of: activity)
+            finishCurrentCommand(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
+        case .noToken where isCurrentCommandReplaced(of: activity),
+            .alertAwaitsCarrier where isCurrentCommandReplaced(of: activity):
+            supersedeAndEndCurrentCommand(of: activity, settlement: nil, now: now)
+        case .noToken: hold(record, of: activity)
         case .alertHeld where records[record].alert.heldStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
             queueStoreCall(.admit, record)
@@ -86,7 +91,6 @@ extension Delivery {
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            if isCurrentCommandReplaced(of: activity) { return supersedeAndEndCurrentCommand(of: activity, now: now) }
             // Redis may hold the newer command. Then no lane reads that command again, and only a registered token
             // releases it. So register the token that this older command brought.
             if records[record].token.mustBeRegistered {
@@ -96,17 +100,18 @@ extension Delivery {
             awaitCarrierOrFinish(of: activity, now: now)
         case .departures where membershipChanges.contains(ChangingMember(record, records[record], .activity)):
             membershipChanges.setNextStep(.admit, of: ChangingMember(record, records[record], .activity))
-        case .held: finishCurrentCommand(record, .held, now: now)
-        case .unchanged: finishCurrentCommand(record, .unchanged, now: now)
+        case .held: finishCurrentCommand(record, .held, settlement: nil, now: now)
+        case .unchanged: finishCurrentCommand(record, .unchanged, settlement: nil, now: now)
         case .ended where awaitsStart(record, of: activity, now: now):
             putBackCurrentCommand(of: activity, now: now)
             endCurrentCommand(of: activity, now: now)
-        case .ended: finishCurrentCommand(record, .ended, now: now)
-        case .activityOver: finishCurrentCommand(record, .ended, reason: "activityOver8Hours", now: now)
-        case .expired: finishCurrentCommand(record, .expired, reason: "activityUnknown", now: now)
+        case .ended: finishCurrentCommand(record, .ended, settlement: nil, now: now)
+        case .activityOver:
+            finishCurrentCommand(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
+        case .expired: finishCurrentCommand(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .duplicate:
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
-            finishCurrentCommand(record, .duplicate, now: now)
+            finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
         case .superseded:
             // A start whose push was attempted had been admitted before. Redis supersedes it now because its activity
             // has ended, or because an attempt began the activity, which has registered a token. Settle the start, so
@@ -119,7 +124,7 @@ extension Delivery {
             finishCurrentCommand(record, .unknown, settlement: .unknown, now: now)
         case .alertHeld, .alertAlreadyAccepted, .departures, .tokenFound, .retry, .full, .registered, .stale,
             .unregistered, .settled:
-            finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
+            finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
@@ -127,7 +132,7 @@ extension Delivery {
     /// activity's next command. Afterwards the caller must not use `activity`.
     mutating func supersedeAndEndCurrentCommand(
         of activity: ActivityIndex,
-        settlement: Settlement? = nil,
+        settlement: Settlement?,
         now: Moment
     ) {
         supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
@@ -136,7 +141,7 @@ extension Delivery {
 
     /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
     /// change the activity's phase.
-    mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement? = nil, now: Moment) {
+    mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement?, now: Moment) {
         guard let replacement = commandReplacingCurrent(of: activity) else {
             preconditionFailure("no waiting command replaces the current one")
         }
@@ -211,11 +216,11 @@ extension Delivery {
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .holding)
         switch reply.verdict {
-        case .held: finishCurrentCommand(record, .held, now: now)
-        case .superseded: finishCurrentCommand(record, .superseded, now: now)
-        case .full: finishCurrentCommand(record, .failed, reason: "heldStartsFull", now: now)
+        case .held: finishCurrentCommand(record, .held, settlement: nil, now: now)
+        case .superseded: finishCurrentCommand(record, .superseded, settlement: nil, now: now)
+        case .full: finishCurrentCommand(record, .failed, settlement: nil, reason: "heldStartsFull", now: now)
         // Another record of the same command was settled between the admission and the hold.
-        case .duplicate: finishCurrentCommand(record, .duplicate, now: now)
+        case .duplicate: finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
         case .retry:
             // Between the admission and the hold, Redis registered a token. So the command can be sent after all.
             let isStart = records[record].isStart
@@ -223,16 +228,23 @@ extension Delivery {
             queueStoreCall(isStart ? .takeStartToken : .admit, record)
         case .send, .wait, .noToken, .ended, .unchanged, .unknown, .registered, .stale, .unregistered, .tokenFound,
             .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .departures, .settled:
-            finishCurrentCommand(record, .failed, reason: Self.unexpectedReplyReason, now: now)
+            finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
     }
 
-    /// Finishes the current command and begins the activity's next one. If `settlement` or `reason` is nil, the record
-    /// keeps its own. Afterwards the caller must not use the activity, which may be freed.
+    /// Finishes the current command and begins the activity's next one. Afterwards the caller must not use the
+    /// activity, which may be freed.
+    ///
+    /// - Parameters:
+    ///   - settlement: how Redis must settle the command's version. After the verdict `send`, nil is wrong: Redis would
+    ///     keep the version as one that is being sent, and other records of the command would not be duplicates.
+    ///     Exception: Redis has refused the command's next call (`handleRefusedCall`). Nil is right if Redis has not
+    ///     admitted the command or has decided its outcome, except for a start that was attempted.
+    ///   - reason: nil: the record keeps its reason, if it has one.
     mutating func finishCurrentCommand(
         _ record: RecordIndex,
         _ outcome: Outcome,
-        settlement: Settlement? = nil,
+        settlement: Settlement?,
         reason: StaticString? = nil,
         now: Moment
     ) {

@@ -162,13 +162,13 @@ extension RecordSlot {
         token.mustBeRegistered = false
     }
 
-    /// Keeps the body of a superseded command in this slot. If the body has an alert, the alert was not sent, and
-    /// `copyAlert` may write it into a held command.
-    /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
-    fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
-        guard slot.event != .start, slot.ending.outcome.mayLeaveUnsentAlert else { return false }
-        (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
-        (body, bodyLayout) = (slot.body, slot.bodyLayout)
+    /// Moves the body of `command`, whose record continues as this registration, if the command is a superseded update
+    /// or end. If this body has an alert, the alert was not sent, and `copyAlert` may write it into a held command.
+    /// - Returns: false for any other command: its body is not needed any more.
+    fileprivate mutating func takeOverUnsentBody(of command: RecordSlot) -> Bool {
+        guard command.event != .start, command.ending.outcome.mayLeaveUnsentAlert else { return false }
+        (ownExpirationSeconds, priority) = (command.ownExpirationSeconds, command.priority)
+        (body, bodyLayout) = (command.body, command.bodyLayout)
         return true
     }
 }

@@ -45,7 +45,7 @@ extension Delivery {
     private mutating func giveUpCreditIfAwaited(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
-        let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.creditedPoolKind)
+        let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.poolKindOfCredit)
         guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
         putBackForRedisServerPause(ticket, now: now)
         return true
@@ -142,7 +142,7 @@ extension Delivery {
         return true
     }
 
-    /// Handles a call that would be refused again:
+    /// Handles a call that Redis refused for a reason that a repeat does not remove:
     /// - If the call asked for a token, an admission or a hold, the command fails with `reason`.
     /// - If the call was `checkLifetime`, the command is finished as `superseded`.
     /// - Any other record continues, but Redis lacks what the call should have written: for example, an outcome, a
@@ -155,7 +155,7 @@ extension Delivery {
         switch ticket.purpose {
         case .takeStartToken, .admit, .hold:
             records[record].setReason(reason)
-            finishCurrentCommand(record, .failed, now: now)
+            finishCurrentCommand(record, .failed, settlement: nil, now: now)
         case .registerToken where records[record].stage == .current:
             continueOvertakenCommand(record, isNewerCommandHeld: false, now: now)
         case .registerToken: settleWithoutResult(record)

@@ -43,7 +43,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     }
 
     /// Returns the first call that may be made now; nil if there is none. The call stays in the queue until the shell
-    /// has made it, because its server may not be ready.
+    /// has made it, because perhaps its server is not ready.
     package mutating func next(now: Moment) -> Ticket? {
         endPausesIfDue(now: now)
         return pausedUntilMilliseconds == .min ? tickets.first : nil

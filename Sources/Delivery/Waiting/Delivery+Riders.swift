@@ -22,15 +22,17 @@ import LiveActivity
 /// - A carried alert is written into the carrier's body late, usually when the carrier's turn comes, because most
 ///   carriers are replaced earlier (`completeBody`). The carrier then has at least the rider's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
-/// - Within a lane, no alert rings after a newer one; the comments below name the rare exceptions. So no state carries
-///   an alert while a newer alert is under way. When APNs has accepted an alert, waiting states lose this alert and all
-///   older ones.
+/// - Within a lane, no alert rings after a newer one. So no state carries an alert while a newer alert is under way
+///   (`isOlderThanAlertUnderWay`). When APNs has accepted an alert, waiting states lose this alert and all older ones.
+///   Two rare exceptions: a newer alert that the lane got only from Redis does not count as under way; and while an
+///   alert waits for a carrier, another worker may send a newer command with its own alert (`awaitCarrierOrFinish`).
 /// - If a carrier expires as the current command, the carried alert is lost. A phone may have displayed the carrier's
 ///   state, so the rider's older state must not follow.
 extension Delivery {
     /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. Usually
-    /// `replacement` has the newer version (`Records.isReplaced`). Returns what became of the slot of `replaced`. A
-    /// caller that does not use `replaced` afterwards may ignore the result.
+    /// `replacement` has the newer version (`Records.isReplaced`). Returns what became of the slot of `replaced`. Only
+    /// `mergeOlder` needs the result, because `enqueue` uses the slot of the new command afterwards. The other callers
+    /// ignore the result, because they do not use `replaced` any more.
     ///
     /// If `replacement` may carry the alert of `replaced` (`mayCarryAlert`), the alert moves to `replacement`. If the
     /// alert does not fit there (`hasRoom`), it is lost. What becomes of `replaced`:
@@ -56,14 +58,14 @@ extension Delivery {
         // 2. `replacement` is dropped, because its partition is revoked.
         // 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
         if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
-        return finishSupersededCommand(replaced, by: replacement)
+        return countOrFinishSuperseded(replaced, by: replacement)
     }
 
     /// Makes `alertSource` the rider of `carrier`. `alertSource` is `replaced` itself, or the rider of `replaced`.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.unlinkRider(of: replaced)
-        finishRider(of: carrier, withResultOrCountedBy: carrier)
+        countOrFinishRider(of: carrier, by: carrier)
         records.setRider(of: carrier, to: alertSource)
         activities[records[carrier].activity].riderToPrefetch = alertSource
         countCarriedAlert()
@@ -147,7 +149,7 @@ extension Delivery {
             else { return }
             guard records.isNewer(current, than: head) else {
                 // If the body already has the alert, Redis replies `alertAlreadyAccepted` at the next admission.
-                if !records[head].isBodyComplete { finishRiderWithResult(of: head) }
+                if !records[head].isBodyComplete { finishRiderUncounted(of: head) }
                 return
             }
             countReplacedCommand(of: head)
@@ -189,21 +191,22 @@ extension Delivery {
     /// worker sent the accepted alert, or this lane did: with another command of the activity, or before it read the
     /// record again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
-        finishRiderWithResult(of: record)
+        finishRiderUncounted(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
     /// Finishes the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought.
-    /// The rider gets a result of its own, or only `counter` counts it (`finishSupersededCommand`).
+    /// Either only `counter` counts the rider, or the rider is finished with a result (`countOrFinishSuperseded`).
     /// - Parameter counter: the command that has or carries the newer alert.
-    mutating func finishRider(of carrier: RecordIndex, withResultOrCountedBy counter: RecordIndex) {
+    mutating func countOrFinishRider(of carrier: RecordIndex, by counter: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = finishSupersededCommand(rider, by: counter)
+        _ = countOrFinishSuperseded(rider, by: counter)
     }
 
     /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
-    /// The rider always gets a result of its own, unlike after `finishRider(of:withResultOrCountedBy:)`.
-    mutating func finishRiderWithResult(of carrier: RecordIndex) {
+    /// No other command counts the rider: it gets a result of its own, unless it is a reread
+    /// record that counts no other command.
+    mutating func finishRiderUncounted(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }

@@ -236,8 +236,8 @@ extension Delivery {
     /// Finishes a record because the lane keeps another record with the same version.
     ///
     /// If the record is a registration that released its command from Redis, the commit's metadata does not name it, so
-    /// that the next owner reads the registration again after a crash. The kept record alone may not be enough: if it
-    /// is a registration too, Redis may call it stale and not return the held command.
+    /// that the next owner reads the registration again after a crash. The kept record alone is perhaps not enough: if
+    /// it is a registration too, Redis may call it stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
@@ -272,7 +272,7 @@ extension Delivery {
         let current = activities[activity].currentCommand
         if isCurrentCommandReplaced(of: activity) {
             countReplacedCommand(of: current)
-            return supersedeCurrentCommand(of: activity, now: now)
+            return supersedeCurrentCommand(of: activity, settlement: nil, now: now)
         }
         guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
         insertReplacingOlder(

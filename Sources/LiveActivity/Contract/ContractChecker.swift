@@ -335,8 +335,8 @@ struct ContractChecker {
         let bytes = text.bytes(string.range)
         let isValid =
             switch kind {
-            // Foundation percent-encodes what a URL may not contain. So every text counts as a URL, except an empty
-            // one.
+            // Foundation percent-encodes what a URL must not contain. So every text counts as a URL, except an
+            // empty one.
             case .url: !string.isEmpty
             case .uuid: FoundationText.isUUID(UnescapedBytes(bytes))
             default: FoundationText.isBase64(UnescapedBytes(bytes))

@@ -25,7 +25,7 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// activity, such as a producer's. The other end may still be under way, and will then report how the life ended.
     /// So the timetable keeps the life, and workers continue to claim the life. After several claims
     /// (`claimsDuringAnotherEndMax`) the other end seems to be lost, and the timetable removes the activity.
-    case endedByAnother(beganAtMilliseconds: Int64)
+    case otherEndAdmitted(beganAtMilliseconds: Int64)
 }
 
 /// A command that the timetable keeps so that its activity can be started again: the newest start, or the newest

@@ -62,7 +62,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case redisRoundTrip
     case redisReconnects
     case redisErrors
-    case redisLosses
+    case redisDataLosses
 
     // Kafka.
     case kafkaReady

@@ -5,87 +5,96 @@ extension MetricCatalog {
         .counter(
             .audienceCommands,
             "causeway_audience_commands_total",
-            "commands",
+            .count("commands"),
             [.configuredApp],
-            "Commands to audiences that were fanned out, each into one record per range of its members.",
-            "Commands that ended before their fan-out are counted in causeway_outcomes_total only."
+            help: "Commands to audiences that were fanned out, each into one record per range of its members.",
+            meaning: "Commands that ended before their fan-out are counted in causeway_outcomes_total only."
         ),
         .counter(
             .audienceRanges,
             "causeway_audience_ranges_total",
-            "ranges",
+            .count("ranges"),
             [.configuredApp, .fanoutOutcome],
-            "Finished ranges of commands, by the outcome in their results.",
-            "superseded: a newer command took over before all members of the range were reached. If most ranges "
+            help: "Finished ranges of commands, by the outcome in their results.",
+            meaning:
+                "superseded: a newer command took over before all members of the range were reached. If most ranges "
                 + "are superseded, commands arrive faster than rounds end. Then members skip some states, but never get an old one."
         ),
         .counter(
             .audienceMembers,
             "causeway_audience_members_total",
-            "members",
+            .count("members"),
             [.configuredApp, .memberOutcome],
-            "Members that had their turn in a round, by outcome.",
-            "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: refused for "
+            help: "Members that had their turn in a round, by outcome.",
+            meaning:
+                "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: refused for "
                 + "a reason of their own; each has a result. expired: the command expired before the member's turn."
         ),
         .counter(
             .audiencePagesRead,
             "causeway_audience_pages_read_total",
-            "pages",
+            .count("pages"),
             [],
-            "Pages of members read from Redis.",
-            "A page has some thirty to sixty members. Zero during a round: Redis is away, or no stream is free for pushes."
+            help: "Pages of members read from Redis.",
+            meaning:
+                "A page has some thirty to sixty members. Zero during a round: Redis is away, or no stream is free for pushes."
         ),
         .counter(
             .audiencePagesDamaged,
             "causeway_audience_pages_damaged_total",
-            "pages",
+            .count("pages"),
             [],
-            "Pages of members of which all entries, or the last ones, could not be read.",
-            "Grows only if another program has written to these keys. The members "
+            help: "Pages of members of which all entries, or the last ones, could not be read.",
+            meaning: "Grows only if another program has written to these keys. The members "
                 + "behind the damage are not reached until they register again."
         ),
         .counter(
             .audienceRecordsUnreadable,
             "causeway_audience_records_unreadable_total",
-            "records",
+            .count("records"),
             [],
-            "Skipped records of the fan-out topic: not written by Causeway, or for an app that is no longer configured.",
-            "Only workers should write to that topic. After an app was removed from the configuration, its last records are counted here."
+            help:
+                "Skipped records of the fan-out topic: not written by Causeway, or for an app that is no longer configured.",
+            meaning:
+                "Only workers should write to that topic. After an app was removed from the configuration, its last records are counted here."
         ),
         .counter(
             .audienceRoundsLost,
             "causeway_audience_rounds_lost_total",
-            "rounds",
+            .count("rounds"),
             [],
-            "Rounds that another worker took over while this worker ran them.",
-            "A few are normal when partitions move. Steady growth: two groups read the same topics with the same Redis."
+            help: "Rounds that another worker took over while this worker ran them.",
+            meaning:
+                "A few are normal when partitions move. Steady growth: two groups read the same topics with the same Redis."
         ),
         .counter(
             .audienceMemberships,
             "causeway_audience_memberships_total",
-            "changes",
+            .count("changes"),
             [.configuredApp, .membershipChange],
-            "Changes of activities and devices in audiences, counted per audience: joined, left, or moved to another token.",
-            "moved also counts registrations that are read again, after a restart or a loss of Redis. If many "
+            help:
+                "Changes of activities and devices in audiences, counted per audience: joined, left, or moved to another token.",
+            meaning: "moved also counts registrations that are read again, after a restart or a loss of Redis. If many "
                 + "leave and few join, an app's server registers tokens without naming the audiences again."
         ),
         .counter(
             .audienceAppendsRepeated,
             "causeway_audience_appends_repeated_total",
-            "entries",
+            .count("entries"),
             [],
-            "Entries of members that were written to a page a second time: another worker had split the page, or the page was full or missing.",
-            "Some are normal for each new audience and while it grows. As many as "
+            help:
+                "Entries of members that were written to a page a second time: another worker had split the page, or the page was full or missing.",
+            meaning: "Some are normal for each new audience and while it grows. As many as "
                 + "causeway_audience_memberships_total: one page takes all joins, or another program removes pages from Redis."
         ),
         .counter(
             .audiencePagesArranged,
             "causeway_audience_pages_arranged_total",
-            "pages",
+            .count("pages"),
             [],
-            "Pages of members that were created, compacted, split, or kept for longer.",
-            "About one per fifty entries is normal. If there are far more, members change or register again faster than pages grow."
+            help: "Pages of members that were created, compacted, split, or kept for longer.",
+            meaning:
+                "About one per fifty entries is normal. If there are far more, members change or register again faster than pages grow."
         ),
     ]
 
@@ -95,16 +104,17 @@ extension MetricCatalog {
             "causeway_audience_range_seconds",
             MetricBuckets.audienceTimes,
             [.configuredApp],
-            "Time from a command's record to APNs' last response for the members of a range.",
-            "If some ranges of a command take much longer than others, one worker is slower, or has more ranges."
+            help: "Time from a command's record to APNs' last response for the members of a range.",
+            meaning:
+                "If some ranges of a command take much longer than others, one worker is slower, or has more ranges."
         ),
         .histogram(
             .audienceCommandTime,
             "causeway_audience_command_seconds",
             MetricBuckets.audienceTimes,
             [.configuredApp],
-            "Time from a command's record to APNs' last response for all its members: the last phone.",
-            "The delay for the last member of an audience. More workers reduce it, up to the number of ranges."
+            help: "Time from a command's record to APNs' last response for all its members: the last phone.",
+            meaning: "The delay for the last member of an audience. More workers reduce it, up to the number of ranges."
         ),
     ]
 
@@ -115,8 +125,8 @@ extension MetricCatalog {
             .count("rounds"),
             [.configuredApp],
             .lanes(.sum),
-            "Ranges of audiences with unfinished commands.",
-            "0 between commands. A range stays as long as pushes to its last members are retried."
+            help: "Ranges of audiences with unfinished commands.",
+            meaning: "0 between commands. A range stays as long as pushes to its last members are retried."
         ),
         .gauge(
             .audienceOldestRoundAge,
@@ -124,9 +134,10 @@ extension MetricCatalog {
             .secondsStoredAsMilliseconds,
             [.configuredApp],
             .lanes(.highest),
-            "Age of the oldest round with members that have not had their turn, counted from the "
+            help: "Age of the oldest round with members that have not had their turn, counted from the "
                 + "admission of the command that began it; 0 if all members had their turn.",
-            "A newer command joins the round, which ends when all members have the newest state. If this grows, "
+            meaning:
+                "A newer command joins the round, which ends when all members have the newest state. If this grows, "
                 + "rounds do not advance, or commands come faster than rounds run. Members whose pushes are retried do not count."
         ),
         .gauge(
@@ -135,8 +146,9 @@ extension MetricCatalog {
             .secondsStoredAsMilliseconds,
             [.configuredApp],
             .lanes(.highest),
-            "Time since the admission of the oldest command that is unfinished in some range; 0 if there is none.",
-            "If it is longer than the oldest round, a few members keep a command unfinished "
+            help:
+                "Time since the admission of the oldest command that is unfinished in some range; 0 if there is none.",
+            meaning: "If it is longer than the oldest round, a few members keep a command unfinished "
                 + "because APNs delays them; see causeway_audience_members_parked."
         ),
         .gauge(
@@ -145,8 +157,9 @@ extension MetricCatalog {
             .count("members"),
             [.configuredApp],
             .lanes(.sum),
-            "Members whose push failed for a reason that is not their own, and who wait for the newest state.",
-            "Hundreds per range: trouble with APNs or the network to it. One or two for hours: APNs responds with 429 for these phones."
+            help: "Members whose push failed for a reason that is not their own, and who wait for the newest state.",
+            meaning:
+                "Hundreds per range: trouble with APNs or the network to it. One or two for hours: APNs responds with 429 for these phones."
         ),
     ]
 }

@@ -6,8 +6,10 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             .kafka,
-            "Broadcast channels of audiences at the last check. Each worker checks once a minute, so use the highest value of all workers.",
-            "Apple allows 10,000 per app and environment. Above 8,000, shorten channels.keepSeconds or give fewer audiences a channel."
+            help:
+                "Broadcast channels of audiences at the last check. Each worker checks once a minute, so use the highest value of all workers.",
+            meaning:
+                "Apple allows 10,000 per app and environment. Above 8,000, shorten channels.keepSeconds or give fewer audiences a channel."
         ),
         .gauge(
             .channelsListed,
@@ -15,40 +17,46 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             .kafka,
-            "Channels that APNs lists, no matter who created them; 0 until this worker has asked. One worker asks once a day.",
-            "If this is far above causeway_channels, other programs create channels too, or some channels have no owner. Run causeway channels reconcile."
+            help:
+                "Channels that APNs lists, no matter who created them; 0 until this worker has asked. One worker asks once a day.",
+            meaning:
+                "If this is far above causeway_channels, other programs create channels too, or some channels have no owner. Run causeway channels reconcile."
         ),
         .counter(
             .channelsCreated,
             "causeway_channels_created_total",
-            "channels",
+            .count("channels"),
             [.pool],
-            "Channels created by this worker.",
-            "One for each audience that gets a channel, and one for each channel that somebody else deleted."
+            help: "Channels created by this worker.",
+            meaning: "One for each audience that gets a channel, and one for each channel that somebody else deleted."
         ),
         .counter(
             .channelsDeleted,
             "causeway_channels_deleted_total",
-            "channels",
+            .count("channels"),
             [.pool],
-            "Channels deleted by this worker, channels.keepSeconds after their audience ended.",
-            "Over days this equals the number of created channels. If it is lower, producers do not end audiences."
+            help: "Channels deleted by this worker, channels.keepSeconds after their audience ended.",
+            meaning:
+                "Over days this equals the number of created channels. If it is lower, producers do not end audiences."
         ),
         .counter(
             .channelOrphans,
             "causeway_channel_orphans_total",
-            "channels",
+            .count("channels"),
             [.pool],
-            "Deleted channels without an owner: a worker died, or lost APNs' response, while it created them.",
-            "A few are normal after crashes. If there are more, the management service responds too late; see causeway_channel_refusals_total."
+            help: "Deleted channels without an owner: a worker died, or lost APNs' response, while it created them.",
+            meaning:
+                "A few are normal after crashes. If there are more, the management service responds too late; see causeway_channel_refusals_total."
         ),
         .counter(
             .channelRefusals,
             "causeway_channel_refusals_total",
-            "channels",
+            .count("channels"),
             [.pool],
-            "Failed attempts to create a channel. Until one succeeds, the audience is reached through tokens only.",
-            "The log kind channel-refused says why: the capability is off, the limit is reached, or APNs does not respond."
+            help:
+                "Failed attempts to create a channel. Until one succeeds, the audience is reached through tokens only.",
+            meaning:
+                "The log kind channel-refused says why: the capability is off, the limit is reached, or APNs does not respond."
         ),
     ]
 }

@@ -6,18 +6,20 @@ extension MetricCatalog {
             .flag,
             [],
             .kafka,
-            "1 if a broker is reachable.",
-            "At 0, nothing is read and no result is written; records in progress wait. The log kind kafka-away says why."
+            help: "1 if a broker is reachable.",
+            meaning:
+                "At 0, nothing is read and no result is written; records in progress wait. The log kind kafka-away says why."
         ),
         .counter(
             .kafkaErrors,
             "causeway_kafka_errors_total",
-            "errors",
+            .count("errors"),
             [.kafkaError],
-            source: .kafka,
+            .kafka,
             omitsZeros: true,
-            "Errors of the Kafka clients, by librdkafka's error name.",
-            "Transport errors are normal when a broker restarts. Authorization and topic errors need an operator."
+            help: "Errors of the Kafka clients, by librdkafka's error name.",
+            meaning:
+                "Transport errors are normal when a broker restarts. Authorization and topic errors need an operator."
         ),
         .gauge(
             .partitionsAssigned,
@@ -25,8 +27,8 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions that this worker reads, of all topics.",
-            "In a healthy group, 0 means that there are more workers than partitions."
+            help: "Partitions that this worker reads, of all topics.",
+            meaning: "In a healthy group, 0 means that there are more workers than partitions."
         ),
         .gauge(
             .partitionsPaused,
@@ -34,8 +36,8 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions that are not read now because their lane accepts no more records.",
-            "If this lasts, the lane is full; causeway_records_waiting shows what it waits for."
+            help: "Partitions that are not read now because their lane accepts no more records.",
+            meaning: "If this lasts, the lane is full; causeway_records_waiting shows what it waits for."
         ),
         .gauge(
             .partitionsStuck,
@@ -43,8 +45,8 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions that are not read because their committed offset no longer exists, or is not known yet.",
-            "Normal for seconds at a start. If it lasts, records were deleted before they were read. The "
+            help: "Partitions that are not read because their committed offset no longer exists, or is not known yet.",
+            meaning: "Normal for seconds at a start. If it lasts, records were deleted before they were read. The "
                 + "log kind offset-gone names the partition; an operator must set the group's offset."
         ),
         .gauge(
@@ -53,8 +55,9 @@ extension MetricCatalog {
             .count("partitions"),
             [],
             .kafka,
-            "Partitions that are read again because Redis has lost what their records wrote.",
-            "Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, Redis or APNs is away, or the lanes are busy."
+            help: "Partitions that are read again because Redis has lost what their records wrote.",
+            meaning:
+                "Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, Redis or APNs is away, or the lanes are busy."
         ),
         .gauge(
             .readAheadActive,
@@ -62,8 +65,9 @@ extension MetricCatalog {
             .flag,
             [],
             .lanes(.highest),
-            "1 while the worker catches up: it reads ahead, so that superseded states are merged instead of sent.",
-            "Normal after a pause. If it lasts, the worker never catches up."
+            help:
+                "1 while the worker catches up: it reads ahead, so that superseded states are merged instead of sent.",
+            meaning: "Normal after a pause. If it lasts, the worker never catches up."
         ),
         .gauge(
             .consumerLag,
@@ -71,8 +75,10 @@ extension MetricCatalog {
             .count("records"),
             [.partition],
             .kafka,
-            "Records in the partition from the next one to settle, as far as this worker knows; absent if it does not know.",
-            "If it grows in all partitions, add workers. If it grows in one, there is a hot activity, or the partition is stuck."
+            help:
+                "Records in the partition from the next one to settle, as far as this worker knows; absent if it does not know.",
+            meaning:
+                "If it grows in all partitions, add workers. If it grows in one, there is a hot activity, or the partition is stuck."
         ),
         .gauge(
             .oldestUnsettledAge,
@@ -80,8 +86,8 @@ extension MetricCatalog {
             .secondsStoredAsMilliseconds,
             [.partition],
             .lanes(.perLane),
-            "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
-            "Records behind it cannot be committed. Seconds are normal; a held start may make it minutes."
+            help: "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
+            meaning: "Records behind it cannot be committed. Seconds are normal; a held start may make it minutes."
         ),
         .gauge(
             .committableOffset,
@@ -89,8 +95,9 @@ extension MetricCatalog {
             .count("offset"),
             [.partition],
             .lanes(.perLane),
-            "The offset below which all records are settled: a restart resumes there.",
-            "If it does not move while records arrive, its first record is stuck; see causeway_oldest_unsettled_seconds."
+            help: "The offset below which all records are settled: a restart resumes there.",
+            meaning:
+                "If it does not move while records arrive, its first record is stuck; see causeway_oldest_unsettled_seconds."
         ),
     ]
 }

@@ -6,8 +6,9 @@ extension MetricCatalog {
             .ratioStoredAsMillionths,
             [.lane],
             .lanes(.perLane),
-            "Share of wall time that the lane worked, over about ten seconds.",
-            "Scale by this number: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
+            help: "Share of wall time that the lane worked, over about ten seconds.",
+            meaning:
+                "Scale by this number: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
         ),
         .counter(
             .laneBusySeconds,
@@ -15,8 +16,8 @@ extension MetricCatalog {
             .secondsStoredAsMicroseconds,
             [.lane],
             .lanes(.perLane),
-            "Wall time that the lane worked.",
-            "Its rate is the busy share over any time range."
+            help: "Wall time that the lane worked.",
+            meaning: "Its rate is the busy share over any time range."
         ),
         .gauge(
             .kafkaThreadBusyRatio,
@@ -24,9 +25,10 @@ extension MetricCatalog {
             .ratioStoredAsMillionths,
             [],
             .kafka,
-            "Share of wall time that the Kafka thread worked or waited for a broker's response, over about ten "
+            help: "Share of wall time that the Kafka thread worked or waited for a broker's response, over about ten "
                 + "seconds.",
-            "This one thread distributes the records to all lanes. If it is above 0.8 for minutes, add workers; more lanes do not help."
+            meaning:
+                "This one thread distributes the records to all lanes. If it is above 0.8 for minutes, add workers; more lanes do not help."
         ),
         .counter(
             .kafkaThreadBusySeconds,
@@ -34,8 +36,8 @@ extension MetricCatalog {
             .secondsStoredAsMicroseconds,
             [],
             .kafka,
-            "Wall time that the Kafka thread worked or waited for a broker's response.",
-            "Its rate is the busy share over any time range."
+            help: "Wall time that the Kafka thread worked or waited for a broker's response.",
+            meaning: "Its rate is the busy share over any time range."
         ),
         .gauge(
             .iterationAge,
@@ -43,8 +45,9 @@ extension MetricCatalog {
             .secondsStoredAsMilliseconds,
             [.thread],
             .readOnRequest,
-            "Time since the thread last completed an iteration of its event loop.",
-            "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
+            help: "Time since the thread last completed an iteration of its event loop.",
+            meaning:
+                "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
         ),
         .gauge(
             .workerDraining,
@@ -52,17 +55,19 @@ extension MetricCatalog {
             .flag,
             [],
             .readOnRequest,
-            "1 from the signal to stop until the process ends.",
-            "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not respond. The next owner reads the remaining records again."
+            help: "1 from the signal to stop until the process ends.",
+            meaning:
+                "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not respond. The next owner reads the remaining records again."
         ),
         .counter(
             .logLinesSuppressed,
             "causeway_log_lines_suppressed_total",
-            "lines",
+            .count("lines"),
             [.logKind],
             omitsZeros: true,
-            "Log lines that were not written because their kind had too many or they repeated an earlier one, by kind.",
-            "The same event repeats often. The kind's entry below says which event."
+            help:
+                "Log lines that were not written because their kind had too many or they repeated an earlier one, by kind.",
+            meaning: "The same event repeats often. The kind's entry below says which event."
         ),
         .gauge(
             .lifetimesWaiting,
@@ -70,52 +75,58 @@ extension MetricCatalog {
             .count("activities"),
             [],
             .kafka,
-            "Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, so use the highest value of all workers.",
-            "About the number of activities that have not ended. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
+            help:
+                "Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, so use the highest value of all workers.",
+            meaning:
+                "About the number of activities that have not ended. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
         ),
         .counter(
             .lifetimesEnded,
             "causeway_lifetimes_ended_total",
-            "commands",
+            .count("commands"),
             [],
-            "Commands that this worker produced to end activities whose lifetime was over.",
-            "One for each activity. If there are many more than results with the cause lifetime, such commands wait or are lost."
+            help: "Commands that this worker produced to end activities whose lifetime was over.",
+            meaning:
+                "One for each activity. If there are many more than results with the cause lifetime, such commands wait or are lost."
         ),
         .counter(
             .lifetimesRestarted,
             "causeway_lifetimes_restarted_total",
-            "commands",
+            .count("commands"),
             [],
-            "Commands that this worker produced to start activities again after the end of their lifetime (policies.*.afterLifetime).",
-            "One for each activity that such a policy ended. If there are many more, the starts wait, for example for their devices' budgets."
+            help:
+                "Commands that this worker produced to start activities again after the end of their lifetime (policies.*.afterLifetime).",
+            meaning:
+                "One for each activity that such a policy ended. If there are many more, the starts wait, for example for their devices' budgets."
         ),
         .counter(
             .tracesExported,
             "causeway_traces_exported_total",
-            "records",
+            .count("records"),
             [],
-            "Sampled records whose spans the collector at tracing.endpoint accepted.",
-            "If it does not grow while sampled commands flow, the next two metrics say why."
+            help: "Sampled records whose spans the collector at tracing.endpoint accepted.",
+            meaning: "If it does not grow while sampled commands flow, the next two metrics say why."
         ),
         .counter(
             .tracesDropped,
             "causeway_traces_dropped_total",
-            "records",
+            .count("records"),
             [.traceDropReason],
-            "Sampled records whose spans were dropped: full (a lane's ring), refused (by the "
+            help: "Sampled records whose spans were dropped: full (a lane's ring), refused (by the "
                 + "collector, finally), undelivered (all attempts failed), stopped (the worker ended).",
-            "Pushes are not affected. full: lower tracing.samplesPerMillion or give the collector more "
+            meaning: "Pushes are not affected. full: lower tracing.samplesPerMillion or give the collector more "
                 + "capacity; for the others, see the log kinds traces-refused and traces-dropped."
         ),
         .counter(
             .tracePostsFailed,
             "causeway_trace_posts_failed_total",
-            "requests",
+            .count("requests"),
             [.tracePostFailure],
-            "Requests to the collector that failed: unresolved (its name), unconnected, certificate, lost "
+            help: "Requests to the collector that failed: unresolved (its name), unconnected, certificate, lost "
                 + "(the connection, or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused "
                 + "(another status), headers (their file), hurried (the worker stopped before the response).",
-            "Each batch is offered \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
+            meaning:
+                "Each batch is offered \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
                 + "the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile."
         ),
         .gauge(
@@ -124,8 +135,8 @@ extension MetricCatalog {
             .count("1"),
             [.build],
             .readOnRequest,
-            "Always 1; the labels have the versions.",
-            "Two versions in a fleet: an update is in progress, or has stopped half-way."
+            help: "Always 1; the labels have the versions.",
+            meaning: "Two versions in a fleet: an update is in progress, or has stopped half-way."
         ),
     ]
 
@@ -136,8 +147,8 @@ extension MetricCatalog {
             .secondsStoredAsMicroseconds,
             [],
             .readOnRequest,
-            "CPU time, user and system.",
-            "Compare its rate with the CPU limit: at the limit the worker is throttled."
+            help: "CPU time, user and system.",
+            meaning: "Compare its rate with the CPU limit: at the limit the worker is throttled."
         ),
         .gauge(
             .processMemory,
@@ -145,8 +156,8 @@ extension MetricCatalog {
             .count("bytes"),
             [],
             .readOnRequest,
-            "Resident memory.",
-            "Constant after the first minutes. Steady growth is a leak: report it."
+            help: "Resident memory.",
+            meaning: "Constant after the first minutes. Steady growth is a leak: report it."
         ),
         .gauge(
             .processVirtualMemory,
@@ -154,8 +165,8 @@ extension MetricCatalog {
             .count("bytes"),
             [],
             .readOnRequest,
-            "Virtual memory.",
-            "The value alone says nothing about the worker's health."
+            help: "Virtual memory.",
+            meaning: "The value alone says nothing about the worker's health."
         ),
         .gauge(
             .processOpenDescriptors,
@@ -163,8 +174,8 @@ extension MetricCatalog {
             .count("descriptors"),
             [],
             .readOnRequest,
-            "Open file descriptors.",
-            "Normally lanes times connections, and a few dozen. Growth is a leak: report it."
+            help: "Open file descriptors.",
+            meaning: "Normally lanes times connections, and a few dozen. Growth is a leak: report it."
         ),
         .gauge(
             .processMaxDescriptors,
@@ -172,8 +183,8 @@ extension MetricCatalog {
             .count("descriptors"),
             [],
             .readOnRequest,
-            "The limit on open file descriptors.",
-            "Raise the limit if the open descriptors come close to it."
+            help: "The limit on open file descriptors.",
+            meaning: "Raise the limit if the open descriptors come close to it."
         ),
         .gauge(
             .processStartTime,
@@ -181,96 +192,9 @@ extension MetricCatalog {
             .secondsStoredAsMilliseconds,
             [],
             .readOnRequest,
-            "Start time of the process, UNIX time.",
-            "Each change is a restart of the worker. See the log of the previous process (kubectl logs --previous)."
+            help: "Start time of the process, UNIX time.",
+            meaning:
+                "Each change is a restart of the worker. See the log of the previous process (kubectl logs --previous)."
         ),
     ]
-}
-
-extension MetricDefinition {
-    static func counter(
-        _ metric: Metric,
-        _ name: String,
-        _ unit: String,
-        _ dimensions: [MetricDimension],
-        source: Source = .lanes(.sum),
-        omitsZeros: Bool = false,
-        _ help: String,
-        _ meaning: String
-    ) -> MetricDefinition {
-        counter(
-            metric,
-            name,
-            .count(unit),
-            dimensions,
-            source,
-            omitsZeros: omitsZeros,
-            help,
-            meaning
-        )
-    }
-
-    static func counter(
-        _ metric: Metric,
-        _ name: String,
-        _ unit: Unit,
-        _ dimensions: [MetricDimension],
-        _ source: Source,
-        omitsZeros: Bool = false,
-        _ help: String,
-        _ meaning: String
-    ) -> MetricDefinition {
-        MetricDefinition(
-            metric: metric,
-            name: name,
-            kind: .counter,
-            unit: unit,
-            source: source,
-            dimensions: dimensions,
-            omitsZeros: omitsZeros,
-            help: help,
-            meaning: meaning
-        )
-    }
-
-    static func gauge(
-        _ metric: Metric,
-        _ name: String,
-        _ unit: Unit,
-        _ dimensions: [MetricDimension],
-        _ source: Source,
-        _ help: String,
-        _ meaning: String
-    ) -> MetricDefinition {
-        MetricDefinition(
-            metric: metric,
-            name: name,
-            kind: .gauge,
-            unit: unit,
-            source: source,
-            dimensions: dimensions,
-            help: help,
-            meaning: meaning
-        )
-    }
-
-    static func histogram(
-        _ metric: Metric,
-        _ name: String,
-        _ bounds: [Int64],
-        _ dimensions: [MetricDimension],
-        _ help: String,
-        _ meaning: String
-    ) -> MetricDefinition {
-        MetricDefinition(
-            metric: metric,
-            name: name,
-            kind: .histogram(bounds),
-            unit: .secondsStoredAsMicroseconds,
-            source: .lanes(.sum),
-            dimensions: dimensions,
-            help: help,
-            meaning: meaning
-        )
-    }
 }

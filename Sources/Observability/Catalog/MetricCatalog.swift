@@ -26,69 +26,80 @@ package enum MetricCatalog {
         .counter(
             .recordsReceived,
             "causeway_records_received_total",
-            "records",
+            .count("records"),
             [.topic],
-            "Records taken from Kafka.",
-            "The load. If this is zero while the lag grows, the worker is not reading: /statusz shows what it waits for."
+            help: "Records taken from Kafka.",
+            meaning:
+                "The load. If this is zero while the lag grows, the worker is not reading: /statusz shows what it waits for."
         ),
         .counter(
             .outcomes,
             "causeway_outcomes_total",
-            "commands",
+            .count("commands"),
             [.app, .outcome],
-            "Settled commands by outcome; app is \"none\" if the record names none.",
-            "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
+            help: "Settled commands by outcome; app is \"none\" if the record names none.",
+            meaning:
+                "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
                 + "topic (kafka.supersededResults), and are many if states change fast. The field `reason` of a result says why a command is `failed`, `invalid` or `unregistered`; an `expired` command often has none."
         ),
         .counter(
             .deadLetters,
             "causeway_dead_letters_total",
-            "records",
+            .count("records"),
             [.app],
-            "Records written unchanged to the dead-letter topic.",
-            "Growth means that a producer writes records that are not valid commands. The headers of a dead letter say what is wrong and where the record was."
+            help: "Records written unchanged to the dead-letter topic.",
+            meaning:
+                "Growth means that a producer writes records that are not valid commands. The headers of a dead letter say what is wrong and where the record was."
         ),
         .counter(
             .invalidations,
             "causeway_invalidations_total",
-            "tokens",
+            .count("tokens"),
             [.configuredApp],
-            "Device tokens reported as dead.",
-            "A few are normal: people end activities and delete apps. A sudden rise means a wrong environment or key."
+            help: "Device tokens reported as dead.",
+            meaning:
+                "A few are normal: people end activities and delete apps. A sudden rise means a wrong environment or key."
         ),
         .counter(
             .commandsDeferred,
             "causeway_deferred_total",
-            "records",
+            .count("records"),
             [.configuredApp],
-            "Commands written to the deferred topic because they could not be sent soon. A command that is deferred twice counts twice.",
-            "Steady growth for one app: its APNs host does not respond, its key is refused, or its producers start "
+            help:
+                "Commands written to the deferred topic because they could not be sent soon. A command that is deferred twice counts twice.",
+            meaning:
+                "Steady growth for one app: its APNs host does not respond, its key is refused, or its producers start "
                 + "more activities on a device than phones accept. The records' `cause` headers say which. Deferred "
                 + "commands block no others."
         ),
         .counter(
             .commandsReplaced,
             "causeway_coalesced_total",
-            "commands",
+            .count("commands"),
             [.configuredApp],
-            "Commands that a newer command of the activity replaced while they waited in a worker. Most of them never reached Redis.",
-            "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
+            help:
+                "Commands that a newer command of the activity replaced while they waited in a worker. Most of them never reached Redis.",
+            meaning: "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
         ),
         .counter(
             .commandsUndecodable,
             "causeway_undecodable_total",
-            "commands",
+            .count("commands"),
             [.configuredApp],
-            "Commands that do not fit their app's shapes, so that no phone could show them: invalid, or sent with `shapes.mode: warn`.",
-            "Growth means that a producer writes states that the app's types cannot decode. The dead letters name the path, the value and the type; with warn, the log does."
+            help:
+                "Commands that do not fit their app's shapes, so that no phone could show them: invalid, or sent with `shapes.mode: warn`.",
+            meaning:
+                "Growth means that a producer writes states that the app's types cannot decode. The dead letters name the path, the value and the type; with warn, the log does."
         ),
         .counter(
             .bodiesWithDroppedFields,
             "causeway_bodies_with_dropped_fields_total",
-            "commands",
+            .count("commands"),
             [.configuredApp],
-            "Commands whose body was too large for APNs, and from which the policy's `oversize` fields were dropped.",
-            "The results' `dropped` names the fields. If it grows steadily, the producers' states are too large."
+            help:
+                "Commands whose body was too large for APNs, and from which the policy's `oversize` fields were dropped.",
+            meaning:
+                "The results' `dropped` names the fields. If it grows steadily, the producers' states are too large."
         ),
     ]
 
@@ -96,20 +107,23 @@ package enum MetricCatalog {
         .counter(
             .pushes,
             "causeway_pushes_total",
-            "pushes",
+            .count("pushes"),
             [.pool, .response],
             omitsZeros: true,
-            "Push attempts by APNs' response. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no response.",
-            "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
+            help:
+                "Push attempts by APNs' response. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no response.",
+            meaning:
+                "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
                 + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx a fault at Apple, \"none\" a lost connection."
         ),
         .counter(
             .pushRetries,
             "causeway_push_retries_total",
-            "pushes",
+            .count("pushes"),
             [.configuredApp],
-            "Pushes that were retried.",
-            "The retry budget limits retries. A steady share above 1 % means trouble with APNs, or with the network to it."
+            help: "Pushes that were retried.",
+            meaning:
+                "The retry budget limits retries. A steady share above 1 % means trouble with APNs, or with the network to it."
         ),
         .gauge(
             .retryBudget,
@@ -117,52 +131,54 @@ package enum MetricCatalog {
             .ratioStoredAsMillionths,
             [.configuredApp],
             .lanes(.lowest),
-            "The part of the retry budget that is left, 0 to 1; the lowest of the lanes.",
-            "At 0, retries wait: APNs has been failing for a while, and more load would not help."
+            help: "The part of the retry budget that is left, 0 to 1; the lowest of the lanes.",
+            meaning: "At 0, retries wait: APNs has been failing for a while, and more load would not help."
         ),
         .histogram(
             .freshness,
             "causeway_freshness_seconds",
             MetricBuckets.freshness,
             [.configuredApp],
-            "Time from a command's record to APNs' 200.",
-            "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_stage_seconds shows where."
+            help: "Time from a command's record to APNs' 200.",
+            meaning:
+                "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_stage_seconds shows where."
         ),
         .histogram(
             .latencyByPart,
             "causeway_stage_seconds",
             MetricBuckets.latencyPart,
             [.latencyPart],
-            "Where the time of an accepted command was spent: queue (Kafka), admit (merging, pace, Redis), "
+            help: "Where the time of an accepted command was spent: queue (Kafka), admit (merging, pace, Redis), "
                 + "stream (waiting for a connection), apns, settle (until the result is acknowledged).",
-            "Shows which part is slow. queue: too few workers, or a pause. admit: pace or Redis. "
+            meaning: "Shows which part is slow. queue: too few workers, or a pause. admit: pace or Redis. "
                 + "stream: too few connections. apns: Apple or the network. settle: the brokers."
         ),
         .counter(
             .budgetDraws,
             "causeway_budget_spent_total",
-            "pushes",
+            .count("pushes"),
             [.configuredApp, .policy],
-            "Pushes sent at priority 10.",
-            "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total."
+            help: "Pushes sent at priority 10.",
+            meaning: "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total."
         ),
         .counter(
             .budgetDemotions,
             "causeway_budget_demotions_total",
-            "pushes",
+            .count("pushes"),
             [.configuredApp, .policy],
-            "Pushes that requested priority 10 and were sent at 5, because their activity's budget was empty, or had only "
+            help:
+                "Pushes that requested priority 10 and were sent at 5, because their activity's budget was empty, or had only "
                 + "the reserve for alerts and ends left.",
-            "The updates still arrive, but later, when the phone is idle. A high share means "
+            meaning: "The updates still arrive, but later, when the phone is idle. A high share means "
                 + "that producers request priority 10 too often, or that the policy is too tight."
         ),
         .counter(
             .startBudgetWaits,
             "causeway_start_budget_waits_total",
-            "waits",
+            .count("waits"),
             [.configuredApp],
-            "How often a start found its device's budget of starts empty and waited.",
-            "One start may wait several times; a start that waits too long expires with reason "
+            help: "How often a start found its device's budget of starts empty and waited.",
+            meaning: "One start may wait several times; a start that waits too long expires with reason "
                 + "startBudget. Growth: producers start more activities on a device than phones accept."
         ),
     ]
@@ -174,8 +190,10 @@ package enum MetricCatalog {
             .count("records"),
             [],
             .lanes(.sum),
-            "Commands and registrations that the lanes have received and not settled; fan-out records are not counted.",
-            "Grows with latency and with waiting. At worker.commandsPerLane a lane stops reading, and its partitions pause."
+            help:
+                "Commands and registrations that the lanes have received and not settled; fan-out records are not counted.",
+            meaning:
+                "Grows with latency and with waiting. At worker.commandsPerLane a lane stops reading, and its partitions pause."
         ),
         .gauge(
             .recordsWaiting,
@@ -183,9 +201,9 @@ package enum MetricCatalog {
             .count("records"),
             [.recordWait],
             .lanes(.sum),
-            "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
+            help: "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
                 + "on a connection to APNs), apns (a response), result (Kafka's acknowledgement).",
-            "The value that grows shows what is slow."
+            meaning: "The value that grows shows what is slow."
         ),
         .gauge(
             .pushesInFlight,
@@ -193,8 +211,9 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            "Pushes that were sent and have no response.",
-            "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs responds slowly."
+            help: "Pushes that were sent and have no response.",
+            meaning:
+                "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs responds slowly."
         ),
         .gauge(
             .pushesWaiting,
@@ -202,8 +221,8 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            "Admitted pushes that wait for a stream.",
-            "Above zero for long: too few connections, or an open breaker."
+            help: "Admitted pushes that wait for a stream.",
+            meaning: "Above zero for long: too few connections, or an open breaker."
         ),
     ]
 
@@ -214,8 +233,10 @@ package enum MetricCatalog {
             .count("connections"),
             [.pool, .connectionPhase],
             .lanes(.sum),
-            "Connections to APNs: ready, opening, draining (only waits for responses), or awaited (the pool needs it, but the process has reached its limit).",
-            "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
+            help:
+                "Connections to APNs: ready, opening, draining (only waits for responses), or awaited (the pool needs it, but the process has reached its limit).",
+            meaning:
+                "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
         ),
         .gauge(
             .apnsStreams,
@@ -223,17 +244,18 @@ package enum MetricCatalog {
             .count("streams"),
             [.pool],
             .lanes(.sum),
-            "How many pushes the ready connections can carry at once, by APNs' limit and ours.",
-            "The pushes in flight divided by this show how full the connections are. 1 per connection: APNs has not accepted the provider token yet."
+            help: "How many pushes the ready connections can carry at once, by APNs' limit and ours.",
+            meaning:
+                "The pushes in flight divided by this show how full the connections are. 1 per connection: APNs has not accepted the provider token yet."
         ),
         .counter(
             .apnsGoAways,
             "causeway_apns_goaway_total",
-            "frames",
+            .count("frames"),
             [.pool, .goAwayReason],
             omitsZeros: true,
-            "GOAWAY frames from APNs, by reason.",
-            "Some are normal. Many with a reason such as BadCertificateEnvironment "
+            help: "GOAWAY frames from APNs, by reason.",
+            meaning: "Some are normal. Many with a reason such as BadCertificateEnvironment "
                 + "or TooManyProviderTokenUpdates mean a configuration fault."
         ),
         .histogram(
@@ -241,8 +263,9 @@ package enum MetricCatalog {
             "causeway_apns_round_trip_seconds",
             MetricBuckets.apnsRoundTrip,
             [.environment],
-            "Time from handing a push to its connection until APNs' response.",
-            "The time of the network and of Apple. Tens of milliseconds are usual. If it rises, compare regions first."
+            help: "Time from handing a push to its connection until APNs' response.",
+            meaning:
+                "The time of the network and of Apple. Tens of milliseconds are usual. If it rises, compare regions first."
         ),
         .gauge(
             .breakerOpen,
@@ -250,8 +273,9 @@ package enum MetricCatalog {
             .flag,
             [.pool],
             .lanes(.highest),
-            "1 while pushes are paused because they cannot succeed; one probe at a time is sent.",
-            "The log kind apns-breaker-open says why: availability (Apple), deviceTokens (wrong environment or bundle), "
+            help: "1 while pushes are paused because they cannot succeed; one probe at a time is sent.",
+            meaning:
+                "The log kind apns-breaker-open says why: availability (Apple), deviceTokens (wrong environment or bundle), "
                 + "providerToken (key, team or environment)."
         ),
         .gauge(
@@ -260,9 +284,10 @@ package enum MetricCatalog {
             .secondsStoredAsMilliseconds,
             [.signer],
             .lanes(.highest),
-            "Age of the provider token that the last minute's pushes used or wait for; 0 "
+            help: "Age of the provider token that the last minute's pushes used or wait for; 0 "
                 + "if there were none. Apple refuses tokens older than an hour.",
-            "A connection uses a token for 55 minutes at most. A higher age means that no newer token could be signed, and pushes wait."
+            meaning:
+                "A connection uses a token for 55 minutes at most. A higher age means that no newer token could be signed, and pushes wait."
         ),
         .gauge(
             .keyFileRejected,
@@ -270,8 +295,8 @@ package enum MetricCatalog {
             .flag,
             [.configuredApp],
             .readOnRequest,
-            "1 while a new key file on disk is refused and the previous key stays in use.",
-            "The log kind key-rejected says what is wrong with the file."
+            help: "1 while a new key file on disk is refused and the previous key stays in use.",
+            meaning: "The log kind key-rejected says what is wrong with the file."
         ),
     ]
 
@@ -282,8 +307,9 @@ package enum MetricCatalog {
             .flag,
             [],
             .lanes(.lowest),
-            "1 if every lane is connected to Redis; 0 if a lane waits for Redis (nothing is lost).",
-            "At 0, the lanes that wait send no push, and commands stay in Kafka. The log kind redis-lost says why."
+            help: "1 if every lane is connected to Redis; 0 if a lane waits for Redis (nothing is lost).",
+            meaning:
+                "At 0, the lanes that wait send no push, and commands stay in Kafka. The log kind redis-lost says why."
         ),
         .gauge(
             .redisServersUnavailable,
@@ -291,43 +317,45 @@ package enum MetricCatalog {
             .count("servers"),
             [],
             .lanes(.highest),
-            "Redis servers with keys but without a connection; the highest of the lanes.",
-            "With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait; all others continue."
+            help: "Redis servers with keys but without a connection; the highest of the lanes.",
+            meaning:
+                "With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait; all others continue."
         ),
         .histogram(
             .redisRoundTrip,
             "causeway_redis_round_trip_seconds",
             MetricBuckets.redisRoundTrip,
             [],
-            "Time from a script call to its reply, including the few milliseconds for which a busy lane collects calls.",
-            "A rise: Redis is at the limit of its core, runs something slow (SLOWLOG), or the network is slow."
+            help:
+                "Time from a script call to its reply, including the few milliseconds for which a busy lane collects calls.",
+            meaning: "A rise: Redis is at the limit of its core, runs something slow (SLOWLOG), or the network is slow."
         ),
         .counter(
             .redisReconnects,
             "causeway_redis_reconnects_total",
-            "connections",
+            .count("connections"),
             [],
-            "Redis connections that were lost and reopened.",
-            "Steady growth: a proxy or a timeout cuts them."
+            help: "Redis connections that were lost and reopened.",
+            meaning: "Steady growth: a proxy or a timeout cuts them."
         ),
         .counter(
             .redisErrors,
             "causeway_redis_errors_total",
-            "calls",
+            .count("calls"),
             [.redisError],
             omitsZeros: true,
-            "Calls that Redis refused or did not reply to, by code.",
-            "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved and ask: a "
+            help: "Calls that Redis refused or did not reply to, by code.",
+            meaning: "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved and ask: a "
                 + "cluster is being resharded, which is harmless. deadline: Redis is too slow or away."
         ),
         .counter(
-            .redisLosses,
+            .redisDataLosses,
             "causeway_redis_losses_total",
-            "losses",
+            .count("losses"),
             [.redisLoss],
-            source: .kafka,
-            "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
-            "emptied: all data was lost; find out why. Phones are served again automatically. replaced: a "
+            .kafka,
+            help: "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
+            meaning: "emptied: all data was lost; find out why. Phones are served again automatically. replaced: a "
                 + "restart or a failover, after which the last seconds of writes may be missing."
         ),
     ]

@@ -24,7 +24,7 @@ package struct WorkerCondition: Sendable, Equatable {
     /// The partitions that the worker has now.
     package var assignedPartitionCount = 0
     /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or
-    /// because the worker may not see it.
+    /// because the worker is not allowed to see it.
     package var isCommandsTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areSigningKeysLoaded = false

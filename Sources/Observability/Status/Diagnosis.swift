@@ -172,7 +172,7 @@ struct Diagnosis {
 
     private var rereadingFindings: [Finding] {
         let partitionCount = totals[.partitionsRereading]
-        let emptiedCount = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
+        let emptiedCount = window.count(.redisDataLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
         guard partitionCount > 0 || emptiedCount > 0 else { return [] }
         return [
             Finding(

@@ -11,11 +11,11 @@ extension StatusBuilder {
                 .init(key: "turnedSecondsAgo", title: "last iteration, ago"),
             ],
             rows: window.currentTotals.iterationAges.enumerated()
-                .map { index, iterationAge in
-                    let isLane = index < window.currentTotals.laneCells.count
+                .map { threadIndex, iterationAge in
+                    let isLaneThread = threadIndex < window.currentTotals.laneCells.count
                     let busy =
-                        isLane
-                        ? window.currentTotals.laneValue(index, .laneBusyRatio)
+                        isLaneThread
+                        ? window.currentTotals.laneValue(threadIndex, .laneBusyRatio)
                         : window.currentTotals[.kafkaThreadBusyRatio]
                     let age = StatusCell.duration(milliseconds: iterationAge.milliseconds)
                     let isStuck = (iterationAge.milliseconds ?? 0) >= HealthReport.iterationAgeMillisecondsMax

@@ -19,9 +19,9 @@ package enum LibraryRulesFile {
                 timestampLeadSecondsMax: \(Limits.timestampLeadSecondsMax)
             )
 
-            static let commandSchema = \(makeLiteral(ofSchema: .command))
+            static let commandSchema = \(makeSchemaLiteral(of: .command))
 
-            static let registrationSchema = \(makeLiteral(ofSchema: .registration))
+            static let registrationSchema = \(makeSchemaLiteral(of: .registration))
         }
 
         """
@@ -35,7 +35,7 @@ package enum LibraryRulesFile {
     private static let lineCharactersMax = 110
 
     /// Returns the schema of a format as a Swift string literal with short lines.
-    private static func makeLiteral(ofSchema format: RecordFormat) -> String {
+    private static func makeSchemaLiteral(of format: RecordFormat) -> String {
         let definitions = DocumentValue.Member("definitions", ["controlCharacter": FieldType.controlCharacter])
         let schema = DocumentValue.object(format.variants[0].shape.schema(.typeText).members + [definitions])
         var lines: [String] = []

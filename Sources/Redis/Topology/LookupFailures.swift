@@ -15,8 +15,9 @@ struct LookupFailures {
         let code = (errors.first(where: \.needsOperatorAction) ?? last).code
         var reasons: [String] = []
         for error in errors where !reasons.contains(error.reason) { reasons.append(error.reason) }
-        let otherText = reasons.count > Self.reasonsMax ? "; and \(reasons.count - Self.reasonsMax) others" : ""
-        return RedisError(code, reasons.prefix(Self.reasonsMax).joined(separator: "; ") + otherText)
+        let omittedCount = reasons.count - Self.reasonsMax
+        let omittedText = omittedCount > 0 ? "; and \(omittedCount) others" : ""
+        return RedisError(code, reasons.prefix(Self.reasonsMax).joined(separator: "; ") + omittedText)
     }
 }
 

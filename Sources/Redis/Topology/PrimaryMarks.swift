@@ -41,7 +41,7 @@ public final class PrimaryMarks {
     private static let textBytesMax = 256
 
     private let connections: PrimaryConnections
-    private let group: String
+    private let consumerGroup: String
     private let isCluster: Bool
     private var readCallCount = 0
     /// Without a cluster, one in this many calls of ``readMarks(_:)`` searches for the primaries again. So the worker
@@ -50,17 +50,17 @@ public final class PrimaryMarks {
 
     /// Opens no connection yet. The first method that needs Redis does.
     ///
-    /// - Parameter group: the workers' consumer group. Each group has its own marks.
-    public init(configuration: RedisConfiguration, group: String) throws(RedisError) {
+    /// - Parameter consumerGroup: the consumer group of the workers. Each group has its own marks.
+    public init(configuration: RedisConfiguration, consumerGroup: String) throws(RedisError) {
         connections = try PrimaryConnections(configuration: configuration)
-        self.group = group
+        self.consumerGroup = consumerGroup
         if case .cluster = configuration.topology { isCluster = true } else { isCluster = false }
     }
 
     private var hashTags: MarkHashTags { isCluster ? .forCluster : .forSingleServer }
 
     private func key(_ name: String, _ hashTagIndex: Int) -> [UInt8] {
-        Array("{\(hashTags.tags[hashTagIndex].tag)}\(group)/\(name)".utf8)
+        Array("{\(hashTags.tags[hashTagIndex].tag)}\(consumerGroup)/\(name)".utf8)
     }
 
     // MARK: - Reading marks

@@ -99,7 +99,7 @@ final class SentinelLookup {
                 lookup.askNextSentinel(after: RedisError(.readOnly, "\(location) is not the primary yet"))
             case .success(.error(let text)):
                 let error = RedisError(reply: text, from: location)
-                // The Redis user may not call ROLE, so the role cannot be checked. Trust the Sentinel: if the
+                // The Redis user is not allowed to call ROLE, so the role cannot be checked. Trust the Sentinel: if the
                 // server is a replica, writes fail with READONLY.
                 guard error.code != .noPermission else { return lookup.finish(.success(location)) }
                 lookup.askNextSentinel(after: error)

@@ -87,7 +87,7 @@ struct HealthCommand: ParsableCommand {
             )
         }
         // The list of processes shows no address of a worker. The worker may run as another user or outside this
-        // container, or may not listen yet. So use the address from the environment variables.
+        // container, or perhaps does not listen yet. So use the address from the environment variables.
         return try address(of: Self.httpFromEnvironment())
     }
 

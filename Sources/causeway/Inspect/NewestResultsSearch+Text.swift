@@ -11,13 +11,13 @@ extension NewestResultsSearch {
         lines.add("")
         lines.addTable(
             header: ["last results", "", "outcome", "priority", "timestamp", "command"],
-            rows: records.map { Self.row($0, nowMilliseconds: nowMilliseconds) },
+            rows: records.map { Self.tableRow(of: $0, nowMilliseconds: nowMilliseconds) },
             rightAligned: []
         )
         return lines.lines
     }
 
-    private static func row(_ record: JSONValue, nowMilliseconds: Int64) -> [String] {
+    private static func tableRow(of record: JSONValue, nowMilliseconds: Int64) -> [String] {
         let times = record["times"]
         let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.integerValue }
             .first

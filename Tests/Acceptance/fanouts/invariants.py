@@ -67,7 +67,7 @@ freeze Redis after the loss, so workers notice the loss late."""
 
 
 def is_before_wipe(evidence, options, time):
-    """Whether a time is so early that workers may not have noticed a loss of Redis' data yet."""
+    """Whether a time is so early that workers have perhaps not noticed a loss of Redis' data yet."""
     return any(time <= wipe + max(options.flight, WIPE_NOTICE_MILLISECONDS) for wipe in evidence.wipe_times)
 
 

@@ -18,9 +18,9 @@ struct EvidenceTests {
             .map { try #require(try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]) }
     }
 
-    private let frame = MatchFrame(
+    private let step = MatchStep(
         state: MatchState(phase: .live, innings: 1, battingTeam: "MI", bowlingTeam: "CSK"),
-        alert: MatchFrame.Alert(title: "\"SIX\"! É", body: "b")
+        alert: MatchStep.Alert(title: "\"SIX\"! É", body: "b")
     )
 
     @Test func `The journal names each command`() throws {
@@ -29,13 +29,13 @@ struct EvidenceTests {
         let beforeMilliseconds = Clock.wallMilliseconds
         for number in 1...2_000 {
             try journal.append(
-                CommandJournal.LineTemplate(frame, event: "update", sequence: number),
+                CommandJournal.LineTemplate(step, event: "update", sequence: number),
                 activity: "m-0007"
             )
         }
-        var quietFrame = frame
-        quietFrame.alert = nil
-        try journal.append(CommandJournal.LineTemplate(quietFrame, event: "end", sequence: 2_001), activity: "m-0008")
+        var quietStep = step
+        quietStep.alert = nil
+        try journal.append(CommandJournal.LineTemplate(quietStep, event: "end", sequence: 2_001), activity: "m-0008")
         try journal.flush()
         let lines = try readLines(evidence.commandsPath)
         #expect(lines.count == 2_001)

@@ -31,14 +31,14 @@ struct FanoutTests {
     )
 
     @Test func `One fault is enough for a bad result`() {
-        #expect(Self.goodFigures.isGood)
+        #expect(Self.goodFigures.hasSucceeded)
         for change in [
             { $0.wrong = 1 }, { $0.reversed = 1 }, { $0.alertedTwice = 1 }, { $0.unalerted = 1 },
             { $0.resultsAddUp = false }, { $0.resultRecords = 515 },
         ] as [(inout FanoutFigures) -> Void] {
             var figures = Self.goodFigures
             change(&figures)
-            #expect(!figures.isGood)
+            #expect(!figures.hasSucceeded)
         }
     }
 

@@ -31,13 +31,13 @@ struct OutageCheckerTests {
 
     @Test func `A correct history has no fault`() {
         let findings = correctHistory().findings()
-        #expect(findings.isGood && findingCounts(findings) == [0, 0, 0, 0])
+        #expect(findings.arePromisesKept && findingCounts(findings) == [0, 0, 0, 0])
         #expect(findings.longestSilenceMilliseconds == 400)
         #expect(findings.freshnessP99Milliseconds(of: "match") == 400)
     }
 
     @Test func `An empty history has no fault`() {
-        #expect(TestHistory().findings().isGood)
+        #expect(TestHistory().findings().arePromisesKept)
     }
 
     // MARK: - States and alerts that were lost
@@ -64,7 +64,7 @@ struct OutageCheckerTests {
         history.addCommand(1, .start, at: 0, hasAlert: true)
         history.addCommand(2, at: 2_000)
         #expect(history.findings().losses == ["a: no phone has it"])
-        #expect(history.findings(ageLimits: AgeLimits(startSecondsMax: 10)).isGood, "it may not come so late")
+        #expect(history.findings(ageLimits: AgeLimits(startSecondsMax: 10)).arePromisesKept, "it must not come so late")
     }
 
     @Test func `An end of an activity that never began is no loss`() {
@@ -72,7 +72,7 @@ struct OutageCheckerTests {
         history.addCommand(1, .start, at: 0, hasAlert: true)
         history.addCommand(2, .end, at: 2_000)
         let findings = history.findings()
-        #expect(findings.isGood && findings.longestSilenceMilliseconds == 0)
+        #expect(findings.arePromisesKept && findings.longestSilenceMilliseconds == 0)
     }
 
     @Test func `A state that has expired is no loss`() {
@@ -81,7 +81,7 @@ struct OutageCheckerTests {
         history.addPush(1, at: 100)
         history.addCommand(2, at: 2_000, expiresAtMilliseconds: 12_000)
         history.setScreen(1)
-        #expect(history.findings().isGood)
+        #expect(history.findings().arePromisesKept)
         #expect(history.findings(at: 11_000).losses.count == 1)
     }
 
@@ -89,7 +89,7 @@ struct OutageCheckerTests {
         var history = correctHistory()
         history.addCommand(6, at: 9_000, ageSeconds: Self.futureAgeSeconds, isValid: false)
         history.addCommand(7, at: 9_500)
-        #expect(history.findings().isGood)
+        #expect(history.findings().arePromisesKept)
     }
 
     @Test func `An alert that never rang is a loss`() {
@@ -99,7 +99,7 @@ struct OutageCheckerTests {
         history.addPush(2, at: 2_100)
         history.setScreen(2)
         #expect(history.findings().losses == ["a: the alert of 1 never rang"])
-        #expect(history.findings(ageLimits: AgeLimits(alertSecondsMax: 20)).isGood, "it may not ring so late")
+        #expect(history.findings(ageLimits: AgeLimits(alertSecondsMax: 20)).arePromisesKept, "it must not ring so late")
     }
 
     @Test func `An alert that came with a newer state, or that a newer alert replaced, is no loss`() {
@@ -109,7 +109,7 @@ struct OutageCheckerTests {
         history.addCommand(3, at: 2_000)
         history.addPush(3, at: 2_100, alert: 2)
         history.setScreen(3)
-        #expect(history.findings().isGood)
+        #expect(history.findings().arePromisesKept)
     }
 
     @Test func `An alert that was only on a push that reached nobody is a loss`() {
@@ -143,7 +143,7 @@ struct OutageCheckerTests {
     @Test func `A refused push is not old`() {
         var history = correctHistory()
         history.addPush(2, at: 6_500, status: 410, nil)
-        #expect(history.findings().isGood)
+        #expect(history.findings().arePromisesKept)
     }
 
     @Test(arguments: [(Event.start, Int64(600)), (.update, 28_800), (.end, 43_200)])
@@ -232,7 +232,7 @@ struct OutageCheckerTests {
         history.addCommand(3, of: "b", at: 4_000, hasAlert: true)
         history.addPush(3, of: "b", at: 4_100, alert: 3)
         history.setScreen(3, of: "b")
-        #expect(history.findings().isGood)
+        #expect(history.findings().arePromisesKept)
     }
 
     // MARK: - Phones that got nothing
@@ -271,14 +271,14 @@ struct OutageCheckerTests {
 
     @Test func `An activity ends with its lifetime, and is started again if the case says so`() {
         let restarted = lifetimeHistory(restartCount: 1, isFinished: false)
-        #expect(restarted.findings(afterLifetime: .restart).isGood)
+        #expect(restarted.findings(afterLifetime: .restart).arePromisesKept)
         #expect(findingCounts(restarted.findings(afterLifetime: .end)) == [1, 0, 1, 0])
         let endedHistory = lifetimeHistory(restartCount: 0, isFinished: true)
-        #expect(endedHistory.findings(afterLifetime: .end).isGood)
+        #expect(endedHistory.findings(afterLifetime: .end).arePromisesKept)
         #expect(findingCounts(endedHistory.findings(afterLifetime: .restart)) == [2, 0, 0, 0])
         #expect(
             lifetimeHistory(isStarted: false, restartCount: 0, isFinished: true).findings(afterLifetime: .restart)
-                .isGood
+                .arePromisesKept
         )
     }
 

@@ -21,9 +21,9 @@ struct OutageReportTests {
     }
 
     @Test func `Repetitions after a crash break no promise`() {
-        #expect(report(OutageFindings(permittedAlertRepeats: ["a"])).isGood)
-        #expect(!report(OutageFindings(repeats: ["a"])).isGood)
-        #expect(!report(OutageFindings(), unmetExpectations: ["no"]).isGood)
+        #expect(report(OutageFindings(permittedAlertRepeats: ["a"])).hasSucceeded)
+        #expect(!report(OutageFindings(repeats: ["a"])).hasSucceeded)
+        #expect(!report(OutageFindings(), unmetExpectations: ["no"]).hasSucceeded)
     }
 
     @Test func `The last line sums up`() {

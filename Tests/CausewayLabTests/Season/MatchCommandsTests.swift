@@ -11,7 +11,7 @@ struct MatchCommandsTests {
 
     init() throws {
         match = try #require(try SeasonData.season.get().matches.first)
-        commands = MatchCommands(match, frames: match.frames())
+        commands = MatchCommands(match, steps: match.steps())
     }
 
     private func readRecord(_ template: CommandTemplate) throws -> (key: String, value: [String: Any]) {
@@ -20,7 +20,7 @@ struct MatchCommandsTests {
     }
 
     @Test func `A ball is an update to one follower`() throws {
-        var ball = commands.frames[121]
+        var ball = commands.steps[121]
         ball.setTimestamp(seconds: 1_790_000_123)
         ball.setFollowerNumber(42)
         let (key, value) = try readRecord(ball)
@@ -36,7 +36,7 @@ struct MatchCommandsTests {
     }
 
     @Test func `A template can be used again`() throws {
-        var ball = commands.frames[0]
+        var ball = commands.steps[0]
         ball.setFollowerNumber(9_999)
         ball.setTimestamp(seconds: 9_999_999_999)
         ball.setFollowerNumber(1)
@@ -62,8 +62,8 @@ struct MatchCommandsTests {
     }
 
     @Test func `Commands may have ids`() throws {
-        let commandsWithIdentifiers = MatchCommands(match, frames: match.frames(), hasIdentifiers: true)
-        var (ball, start) = (commandsWithIdentifiers.frames[121], commandsWithIdentifiers.start)
+        let commandsWithIdentifiers = MatchCommands(match, steps: match.steps(), hasIdentifiers: true)
+        var (ball, start) = (commandsWithIdentifiers.steps[121], commandsWithIdentifiers.start)
         for follower in [42, 9_999] {
             ball.setFollowerNumber(follower)
             start.setFollowerNumber(follower)
@@ -72,12 +72,12 @@ struct MatchCommandsTests {
             #expect(value["id"] as? String == "122/1136561-\(digits)" && value["activity"] as? String == key)
             #expect(try readRecord(start).value["id"] as? String == "0/1136561-\(digits)")
         }
-        #expect(try readRecord(commands.frames[0]).value["id"] == nil)
+        #expect(try readRecord(commands.steps[0]).value["id"] == nil)
     }
 
     @Test func `An audience gets one record for all followers`() throws {
-        let commands = MatchCommands(toAudienceOf: match, frames: match.frames())
-        var (ball, start) = (commands.frames[121], commands.start)
+        let commands = MatchCommands(toAudienceOf: match, steps: match.steps())
+        var (ball, start) = (commands.steps[121], commands.start)
         ball.setTimestamp(seconds: 1_790_000_123)
         ball.setFollowerNumber(42)
         let (key, value) = try readRecord(ball)
@@ -93,8 +93,8 @@ struct MatchCommandsTests {
         #expect(attributes["activity"] == nil && attributes["match"] as? String == "1136561")
     }
 
-    @Test func `The last frame ends the activity`() throws {
-        let events = try commands.frames.map { try readRecord($0).value["aps"] as? [String: Any] }
+    @Test func `The last step ends the activity`() throws {
+        let events = try commands.steps.map { try readRecord($0).value["aps"] as? [String: Any] }
             .map { $0?["event"] as? String }
         #expect(events.dropLast().allSatisfy { $0 == "update" })
         #expect(events.last == "end")
@@ -103,7 +103,7 @@ struct MatchCommandsTests {
 
     @Test func `Bodies are far below Apple's four kilobytes`() throws {
         for match in try SeasonData.season.get().matches.prefix(6) {
-            for template in MatchCommands(match, frames: match.frames()).frames {
+            for template in MatchCommands(match, steps: match.steps()).steps {
                 #expect(template.withRecord { $1.count } < 1_500)
             }
         }

@@ -15,7 +15,7 @@ enum SeasonData {
     static let season = Result {
         try Season(
             matchesFile: file("ipl-2018-matches.csv"),
-            deliveriesFile: file("ipl-2018-deliveries.csv")
+            ballsFile: file("ipl-2018-deliveries.csv")
         )
     }
 }

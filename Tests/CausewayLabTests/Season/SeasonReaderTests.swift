@@ -19,7 +19,7 @@ struct SeasonReaderTests {
     ) throws -> Season {
         try Season(
             matchesFile: Array((Self.matchHeader + match).utf8),
-            deliveriesFile: Array((Self.ballHeader + balls).utf8)
+            ballsFile: Array((Self.ballHeader + balls).utf8)
         )
     }
 
@@ -74,7 +74,7 @@ struct SeasonReaderTests {
 
     @Test func `A missing column is named`() {
         let error = #expect(throws: SeasonError.self) {
-            try Season(matchesFile: Array("match_id\n".utf8), deliveriesFile: Array("match_id\n".utf8))
+            try Season(matchesFile: Array("match_id\n".utf8), ballsFile: Array("match_id\n".utf8))
         }
         #expect(error?.description == "deliveries:1: no column innings")
     }

@@ -19,10 +19,10 @@ struct SeasonShapesTests {
         app.contract = ContractRule(contract: contract, rejectsMismatches: true)
         var contracts = LaneContracts([app], salt: 1)
         var matchedCount = 0
-        let records = season.matches.map { MatchCommands($0, frames: $0.frames()) }
+        let records = season.matches.map { MatchCommands($0, steps: $0.steps()) }
         let events = Timeline(season.matches, durationMilliseconds: 60_000).events
         for (index, event) in events.enumerated() {
-            var template = records[event.matchIndex].frames[event.frameIndex]
+            var template = records[event.matchIndex].steps[event.stepIndex]
             template.setFollowerNumber(1)
             template.setTimestamp(seconds: 1_790_000_000)
             template.withRecord { _, value in

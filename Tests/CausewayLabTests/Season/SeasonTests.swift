@@ -14,18 +14,18 @@ struct SeasonTests {
     @Test func `The feed has the expected counts`() {
         #expect(season.matches.count == 60)
         #expect(season.ballCount == 14_286)
-        let frames = season.matches.map { $0.frames() }
-        #expect(frames.reduce(0) { $0 + $1.count } == 14_286 + 60)
+        let steps = season.matches.map { $0.steps() }
+        #expect(steps.reduce(0) { $0 + $1.count } == 14_286 + 60)
         // 720 wickets, 2,524 boundaries and 60 results have an alert. No ball is both a wicket and a
         // boundary.
-        #expect(frames.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
+        #expect(steps.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
     }
 
     @Test func `Every match ends as its file says`() throws {
         for match in season.matches {
-            let frames = match.frames()
-            let breakState = try #require(frames.last { $0.state.phase == .inningsBreak }).state
-            let finalState = try #require(frames.last).state
+            let steps = match.steps()
+            let breakState = try #require(steps.last { $0.state.phase == .inningsBreak }).state
+            let finalState = try #require(steps.last).state
             #expect(finalState.phase == .finished)
             #expect(finalState.result == match.resultLine)
             let chaserWon = match.winner == match.teams[1]
@@ -68,40 +68,40 @@ struct SeasonTests {
         }
     }
 
-    @Test func `The opening match has the expected frames`() throws {
+    @Test func `The opening match has the expected steps`() throws {
         let match = try #require(season.matches.first)
-        let frames = match.frames()
-        let openingFrame = match.openingFrame
+        let steps = match.steps()
+        let openingStep = match.openingStep
         #expect(
-            openingFrame.state.phase == .upcoming && openingFrame.alert?.title == "Mumbai Indians v Chennai Super Kings"
+            openingStep.state.phase == .upcoming && openingStep.alert?.title == "Mumbai Indians v Chennai Super Kings"
         )
-        #expect(frames[121].state.score == "MI 165/4 (20)")
-        #expect(frames[121].state.phase == .inningsBreak)
-        let chase = try #require(frames[122].state.chase)
+        #expect(steps[121].state.score == "MI 165/4 (20)")
+        #expect(steps[121].state.phase == .inningsBreak)
+        let chase = try #require(steps[122].state.chase)
         #expect(chase.target == 166)
-        let lastFrame = try #require(frames.last)
-        #expect(lastFrame.state.score == "CSK 169/9 (19.5)")
-        #expect(lastFrame.state.striker?.name == "KM Jadhav" && lastFrame.state.striker?.runs == 24)
-        #expect(lastFrame.state.thisOver == ". . . 6 4")
-        #expect(lastFrame.state.firstInnings == "MI 165/4 (20)")
-        #expect(lastFrame.alert?.title == "Chennai Super Kings won by 1 wicket")
-        #expect(lastFrame.alert?.body.hasSuffix("Player of the match: DJ Bravo") == true)
+        let lastStep = try #require(steps.last)
+        #expect(lastStep.state.score == "CSK 169/9 (19.5)")
+        #expect(lastStep.state.striker?.name == "KM Jadhav" && lastStep.state.striker?.runs == 24)
+        #expect(lastStep.state.thisOver == ". . . 6 4")
+        #expect(lastStep.state.firstInnings == "MI 165/4 (20)")
+        #expect(lastStep.alert?.title == "Chennai Super Kings won by 1 wicket")
+        #expect(lastStep.alert?.body.hasSuffix("Player of the match: DJ Bravo") == true)
     }
 
     @Test func `Runs and wickets never fall within an innings`() {
         for match in season.matches {
-            var previousState = match.openingFrame.state
-            for frame in match.frames() {
-                if frame.state.innings == previousState.innings {
-                    #expect(frame.state.runs >= previousState.runs && frame.state.wickets >= previousState.wickets)
+            var previousState = match.openingStep.state
+            for step in match.steps() {
+                if step.state.innings == previousState.innings {
+                    #expect(step.state.runs >= previousState.runs && step.state.wickets >= previousState.wickets)
                 }
-                previousState = frame.state
+                previousState = step.state
             }
         }
     }
 
     @Test func `The content state is small`() {
-        let sizes = season.matches.flatMap { $0.frames() }.map(\.state.json.count)
+        let sizes = season.matches.flatMap { $0.steps() }.map(\.state.json.count)
         #expect((300...700).contains(sizes.max() ?? 0))
     }
 }

@@ -13,25 +13,25 @@ struct TimelineTests {
         timeline = Timeline(season.matches, durationMilliseconds: 60_000)
     }
 
-    @Test func `Every frame occurs once and in order`() {
-        var nextFrameIndices = [Int](repeating: 0, count: season.matches.count)
+    @Test func `Every step occurs once and in order`() {
+        var nextStepIndices = [Int](repeating: 0, count: season.matches.count)
         var lastDueMilliseconds: Int64 = 0
         for event in timeline.events {
             #expect(event.dueMilliseconds >= lastDueMilliseconds)
             lastDueMilliseconds = event.dueMilliseconds
-            #expect(event.frameIndex == nextFrameIndices[event.matchIndex])
-            nextFrameIndices[event.matchIndex] += 1
+            #expect(event.stepIndex == nextStepIndices[event.matchIndex])
+            nextStepIndices[event.matchIndex] += 1
         }
-        #expect(nextFrameIndices == season.matches.map { $0.balls.count + 1 })
+        #expect(nextStepIndices == season.matches.map { $0.balls.count + 1 })
     }
 
     @Test func `Every match begins near the start, and the longest ends at the end`() {
-        let firstFrameMilliseconds = timeline.events.filter { $0.frameIndex == 0 }.map(\.dueMilliseconds)
+        let firstStepMilliseconds = timeline.events.filter { $0.stepIndex == 0 }.map(\.dueMilliseconds)
         #expect(
-            firstFrameMilliseconds.count == 60 && firstFrameMilliseconds.min() == 0
-                && firstFrameMilliseconds.allSatisfy { $0 <= 3_000 }
+            firstStepMilliseconds.count == 60 && firstStepMilliseconds.min() == 0
+                && firstStepMilliseconds.allSatisfy { $0 <= 3_000 }
         )
-        let lastBalls = timeline.events.filter { $0.frameIndex == season.matches[$0.matchIndex].balls.count - 1 }
+        let lastBalls = timeline.events.filter { $0.stepIndex == season.matches[$0.matchIndex].balls.count - 1 }
         #expect(lastBalls.map(\.dueMilliseconds).max() == 60_000)
     }
 

@@ -192,11 +192,11 @@ import Testing
     @Test func `A command that is read again rings no alert and starts nothing`() throws {
         let core = CoreHarness()
         core.reread(below: 2)
-        core.delivery.areMembersComplete = false
+        core.delivery.areAudienceMembersComplete = false
         core.receive(CommandText.startOfAudience(1), Self.addressToAudience(.alert(2)))
         core.elapse(3_600_000)
         #expect(core.takeHandover() == nil, "the registrations of its members have not been read again")
-        core.delivery.areMembersComplete = true
+        core.delivery.areAudienceMembersComplete = true
         let record = try #require(core.takeHandover())
         #expect(!core.delivery.view(record).hasAlert)
         #expect(core.delivery.view(record).isReread)
@@ -210,12 +210,12 @@ import Testing
     @Test func `A new command does not wait behind a command that is read again`() throws {
         let core = CoreHarness()
         core.reread(below: 1)
-        core.delivery.areMembersComplete = false
+        core.delivery.areAudienceMembersComplete = false
         core.receive(Self.addressToAudience(.alert(2)), Self.addressToAudience(.update(3)))
         let newerHandover = try #require(core.takeHandover())
         #expect(!core.delivery.view(newerHandover).isReread)
         #expect(core.takeHandover() == nil)
-        core.delivery.areMembersComplete = true
+        core.delivery.areAudienceMembersComplete = true
         let olderHandover = try #require(core.takeHandover())
         #expect(core.delivery.view(olderHandover).isReread)
         core.endHandover(newerHandover, .fannedOut)
@@ -227,10 +227,10 @@ import Testing
     @Test func `A command that waits until its members are read again is dropped with its partition`() {
         let core = CoreHarness()
         core.reread(below: 1)
-        core.delivery.areMembersComplete = false
+        core.delivery.areAudienceMembersComplete = false
         core.receive(Self.addressToAudience(.alert(2)))
         core.release(core.commandsPartition)
-        core.delivery.areMembersComplete = true
+        core.delivery.areAudienceMembersComplete = true
         #expect(core.takeHandover() == nil)
         #expect(core.inProgressRecordCount == 0)
     }

@@ -145,7 +145,7 @@ final class CoreHarness {
     }
 
     /// Gives the core Kafka's report on the oldest outgoing record of a kind.
-    func report(_ report: OutgoingRecord.DeliveryOutcome, on kind: OutgoingRecord.Kind) {
+    func report(_ report: OutgoingRecord.KafkaReport, on kind: OutgoingRecord.Kind) {
         guard let position = outgoingRecords.firstIndex(where: { $0.kind == kind }) else {
             Issue.record("nothing of the kind is in the producer")
             return
@@ -166,8 +166,8 @@ final class CoreHarness {
         while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
     }
 
-    /// Replies to the oldest settlement. `departures` are the audiences that the activity or device left and that may
-    /// not know this yet.
+    /// Replies to the oldest settlement. `departures` are the audiences that the activity or device left and that
+    /// perhaps do not know this yet.
     func acknowledgeSettlement(departures: [UInt8]? = nil) {
         guard let position = calls.firstIndex(where: \.isSettlement) else {
             Issue.record("no settlement waits")

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A start is deferred because its pool accepts nothing. Redis may not know the start yet. If the activity's earlier
-/// life has ended, Redis would then refuse newer updates and ends as `ended`. So they wait for the start.
+/// A start is deferred because its pool accepts nothing. Perhaps Redis does not know the start yet. If the activity's
+/// earlier life has ended, Redis would then refuse newer updates and ends as `ended`. So they wait for the start.
 @Suite struct DeferredStartTests {
     private static let delayMilliseconds: Int64 = 30_000
 

@@ -339,7 +339,7 @@ import Testing
         #expect(core.outcomes == ["lifetime:\(Self.beganAtMilliseconds) ended"])
         core.acknowledgeSettlements()
         core.acknowledgeOutgoingRecords()
-        #expect(lifetimeEvents(core) == [.endedByAnother(beganAtMilliseconds: Self.beganAtMilliseconds)])
+        #expect(lifetimeEvents(core) == [.otherEndAdmitted(beganAtMilliseconds: Self.beganAtMilliseconds)])
     }
 
     /// The keeper has made two ends of one life. The core keeps the older end, because Redis has admitted it.

@@ -293,8 +293,8 @@ import Testing
         #expect(core.outstandingCalls == ["hold u1"])
     }
 
-    /// The token was registered at or after the time of its death that APNs names, so APNs may not know this
-    /// registration yet.
+    /// The token was registered at or after the time of its death that APNs names, so perhaps APNs does not know
+    /// this registration yet.
     @Test(arguments: [0, 1])
     func `A token that was registered after its death is kept, and the push waits`(milliseconds: Int64) {
         let core = CoreHarness()

@@ -84,8 +84,8 @@ extension Simulation {
             (
                 time,
                 { [self] in
-                    // The command may not have been written for the first time yet. Then its second record waits for
-                    // another second.
+                    // Perhaps the command has not been written for the first time yet. Then its second record waits
+                    // for another second.
                     guard let value = recordTexts[identifier] else {
                         return resendWithToken(activity, among: commandCount, at: now + 1_000)
                     }

@@ -374,7 +374,7 @@ final class Simulation {
             if entry.isAppended, entry.outgoingRecord.kind == .deferral {
                 noteDeferral(worker.delivery.view(entry.outgoingRecord.record))
             }
-            let report: OutgoingRecord.DeliveryOutcome = entry.isAcknowledged ? .acknowledged : .failed
+            let report: OutgoingRecord.KafkaReport = entry.isAcknowledged ? .acknowledged : .failed
             worker.delivery.deliveryReportReceived(entry.outgoingRecord, report, now: worker.moment(now))
         }
     }

@@ -14,7 +14,7 @@ struct RoundMembers: BitwiseCopyable {
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap (``RoundProgress``)
     /// above this position: the same member has its next turn there, and must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
-    /// By environment: the earliest time at which a parked member is due (monotonic milliseconds); `.max`: no parked
-    /// member waits for a time. The core does not search the list of parked members before this time.
-    var parkedDueMilliseconds: InlineArray<2, Int64> = .init(repeating: .max)
+    /// The earliest time at which a parked member is due (monotonic milliseconds); `.max`: no parked member waits for a
+    /// time. The core does not search the list of parked members before this time.
+    var parkedDueMilliseconds: ByEnvironment<Int64> = .init(repeating: .max)
 }

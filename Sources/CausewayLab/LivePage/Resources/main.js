@@ -18,11 +18,11 @@ const phoneGrid = new PhoneGrid(document.getElementById("phoneGrid"), {
 largePhones = new LargePhones(document.getElementById("largePhones"), openHistory, () => phoneGrid.arrange());
 const figures = new Figures(openHistory);
 
-function update(frame) {
-  const { screens } = frame;
+function update(pageEvent) {
+  const { screens } = pageEvent;
   if (screens) {
-    phoneGrid.update(screens, frame.whole);
-    largePhones.update(screens, frame.whole);
+    phoneGrid.update(screens, pageEvent.whole);
+    largePhones.update(screens, pageEvent.whole);
     const countsTextBefore = countsText;
     const countText = (name, word) => screens[name] ? `${screens[name].toLocaleString("en")} ${word}` : "";
     countsText = [`${screens.phones.toLocaleString("en")} ${screens.phones === 1 ? "phone" : "phones"}`, countText("active", "live"), countText("stale", "stale"), countText("ended", "ended"),
@@ -31,8 +31,8 @@ function update(frame) {
     for (const name of ["phones", "active", "stale", "ended", "gone", "offline", "empty"]) hint.dataset[name] = screens[name];
     phoneHistory.refresh(screens.now);
   }
-  figures.update(frame);
-  updateButtons(frame.actions);
+  figures.update(pageEvent);
+  updateButtons(pageEvent.actions);
 }
 
 // MARK: buttons
@@ -64,10 +64,10 @@ for (const button of buttons) {
 let isOver = false;
 const eventStream = new EventSource("/events");
 eventStream.onmessage = (event) => {
-  const frame = JSON.parse(event.data);
-  isOver = ["over", "failed"].includes(frame.figures.phase);
+  const pageEvent = JSON.parse(event.data);
+  isOver = ["over", "failed"].includes(pageEvent.figures.phase);
   document.body.classList.remove("away");
-  update(frame);
+  update(pageEvent);
 };
 eventStream.onerror = () => {
   // After the last event of a run, the lab closes the stream. Do not connect again, so that the page keeps showing this event.

@@ -15,7 +15,7 @@ struct OutageFindings: Equatable {
     /// The times from a command to the push that brought its state, by app, ascending.
     var freshnessMillisecondsByApp: [String: [Int64]] = [:]
 
-    var isGood: Bool { losses.isEmpty && oldPushes.isEmpty && repeats.isEmpty }
+    var arePromisesKept: Bool { losses.isEmpty && oldPushes.isEmpty && repeats.isEmpty }
 
     /// Returns the time that 99 of 100 pushes of an app did not exceed; nil without pushes.
     func freshnessP99Milliseconds(of app: String) -> Int64? {

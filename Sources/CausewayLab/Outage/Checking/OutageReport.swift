@@ -9,13 +9,13 @@ struct OutageReport {
     /// The case's additional expectations that are not met, as text.
     var unmetExpectations: [String]
 
-    var isGood: Bool { findings.isGood && unmetExpectations.isEmpty }
+    var hasSucceeded: Bool { findings.arePromisesKept && unmetExpectations.isEmpty }
 
     /// The report as text: one line, followed by the broken promises.
     var text: String {
         let silence = Numeral.seconds(milliseconds: findings.longestSilenceMilliseconds)
         let line =
-            "\(isGood ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
+            "\(hasSucceeded ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
             + "twice \(findings.repeats.count), longest silence \(silence), "
             + "permitted repeats \(findings.permittedAlertRepeats.count)"
         let detailLines =

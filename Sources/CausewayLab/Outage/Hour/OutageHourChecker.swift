@@ -36,9 +36,9 @@ struct OutageHourChecker {
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
     /// not.
     private var memoryFailure: String? {
-        let half = minutesDuringOutage.count / 2
-        guard let firstHalfBytes = minutesDuringOutage.prefix(half).map(\.residentBytes).max(),
-            let secondHalfBytes = minutesDuringOutage.dropFirst(half).map(\.residentBytes).max()
+        let halfCount = minutesDuringOutage.count / 2
+        guard let firstHalfBytes = minutesDuringOutage.prefix(halfCount).map(\.residentBytes).max(),
+            let secondHalfBytes = minutesDuringOutage.dropFirst(halfCount).map(\.residentBytes).max()
         else { return nil }
         let isMemoryStable = secondHalfBytes <= firstHalfBytes + firstHalfBytes * schedule.memoryGrowthPercentMax / 100
         return isMemoryStable

@@ -28,10 +28,12 @@ struct OutageMinute {
             freshness.maximumMilliseconds, Int64(affectedAppPushCount), longestCommitWaitMilliseconds,
             uncommittedRecordCount,
         ]
-        let resident = String(tenths: residentBytes * 10 / 1_048_576)
-        let cpu = String(tenths: cpuMilliseconds / 100)
-        return ([String(number), isHostUnreachable ? "away" : "there"] + figures.map { String($0) } + [resident, cpu])
-            .joined(separator: "\t")
+        let residentMebibytesText = String(tenths: residentBytes * 10 / 1_048_576)
+        let cpuSecondsText = String(tenths: cpuMilliseconds / 100)
+        let hostText = isHostUnreachable ? "away" : "there"
+        let columns =
+            [String(number), hostText] + figures.map { String($0) } + [residentMebibytesText, cpuSecondsText]
+        return columns.joined(separator: "\t")
     }
 }
 

@@ -13,8 +13,8 @@ struct RecordEnding: BitwiseCopyable {
     /// command.
     var settlement: Settlement?
     var followUps: FollowUps = []
-    /// The number of results that the record has had already: one for its own command, and one for each held
-    /// command that its token released.
+    /// How many results this record had before its present command got one. A record has a result for its own command,
+    /// and one for each held command that its token releases.
     var earlierResultCount: UInt8 = 0
     /// Whether the commit's metadata must not name this record as settled (R10). True if another record has taken over,
     /// in memory only, the token that this record brought, or the held command that its token released. If the worker

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The push of a command to an activity, and APNs' response. A field's comment says if the field has no meaning at
-/// first.
+/// The push of a command to an activity, and APNs' response. A field that means nothing before the admission, or
+/// before the push is sent, says so in its comment.
 struct RecordPush: BitwiseCopyable {
     /// The priority of the push, as Redis decided it; nil until the admission.
     var priorityDecision: PriorityDecision?

@@ -1,5 +1,5 @@
 /// One step of a match, which becomes one command: the state after a ball or at the end, and its alert.
-struct MatchFrame {
+struct MatchStep {
     struct Alert: Equatable {
         var title: String
         var body: String
@@ -13,47 +13,47 @@ struct MatchFrame {
 
 extension Match {
     /// The state before the first ball, with which a start command begins an activity.
-    var openingFrame: MatchFrame {
-        MatchFrame(
+    var openingStep: MatchStep {
+        MatchStep(
             state: Scoreboard(self).state,
-            alert: MatchFrame.Alert(title: "\(teams[0]) v \(teams[1])", body: "\(venue), \(city): the players walk out")
+            alert: MatchStep.Alert(title: "\(teams[0]) v \(teams[1])", body: "\(venue), \(city): the players walk out")
         )
     }
 
-    /// Returns one frame for each ball, and a last one for the end of the match.
-    func frames() -> [MatchFrame] {
+    /// Returns one step for each ball, and a last one for the end of the match.
+    func steps() -> [MatchStep] {
         var scoreboard = Scoreboard(self)
-        var frames: [MatchFrame] = []
-        frames.reserveCapacity(balls.count + 1)
+        var steps: [MatchStep] = []
+        steps.reserveCapacity(balls.count + 1)
         for (index, ball) in balls.enumerated() {
             scoreboard.apply(ball)
             let endsInnings = index + 1 < balls.count && balls[index + 1].innings != ball.innings
             if endsInnings { scoreboard.startInningsBreak() }
-            frames.append(MatchFrame(state: scoreboard.state, alert: alert(for: ball, on: scoreboard)))
+            steps.append(MatchStep(state: scoreboard.state, alert: alert(for: ball, on: scoreboard)))
         }
         let first = scoreboard.state.firstInnings ?? ""
         let last = scoreboard.state.score
         scoreboard.finish()
-        let end = MatchFrame.Alert(
+        let end = MatchStep.Alert(
             title: resultLine,
             body: "\(first), \(last). Player of the match: \(playerOfTheMatch)"
         )
-        frames.append(MatchFrame(state: scoreboard.state, alert: end))
-        return frames
+        steps.append(MatchStep(state: scoreboard.state, alert: end))
+        return steps
     }
 
-    private func alert(for ball: Ball, on scoreboard: Scoreboard) -> MatchFrame.Alert? {
+    private func alert(for ball: Ball, on scoreboard: Scoreboard) -> MatchStep.Alert? {
         let state = scoreboard.state
         if let dismissal = ball.dismissal, dismissal.countsAsWicket {
             let score = scoreboard.battingScore(of: dismissal.player) ?? "0 (0)"
-            return MatchFrame.Alert(
+            return MatchStep.Alert(
                 title: "WICKET! \(state.battingTeam) \(state.runs)/\(state.wickets)",
                 body: "\(dismissal.player) \(score), \(dismissal.kind.rawValue), bowler \(ball.bowler)"
             )
         }
         guard ball.isBoundary else { return nil }
         let score = scoreboard.battingScore(of: ball.batter) ?? ""
-        return MatchFrame.Alert(
+        return MatchStep.Alert(
             title: "\(ball.batterRuns == 6 ? "SIX" : "FOUR")! \(ball.batter) \(score)",
             body: state.score + (state.chase.map { Self.chaseLine($0) } ?? "")
         )

@@ -1,23 +1,8 @@
 import Synchronization
 
-/// A request to the Kafka thread to read a partition again.
-struct RereadingRequest: Sendable {
-    var topic: Int32
-    var partition: Int32
-    var assignmentNumber: UInt32
-    /// Redis may lack what the records from this offset on wrote. Nil: Redis may lack what any of the partition's
-    /// records wrote.
-    var firstMissingOffset: Int64?
-    /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
-    /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.
-    var rereadingIdentifier: UInt64
-    /// Whether a primary had lost the partition's mark, and so probably all its data, not only its newest writes.
-    var isPrimaryEmptied: Bool
-}
-
 /// Connects the Kafka thread, which reads the partitions, with `StoreWatch`, which reads Redis' marks. The Kafka thread
 /// publishes the states of the partitions, and takes requests to read partitions again.
-final class RereadingExchange: Sendable {
+final class StoreWatchMailbox: Sendable {
     private struct State {
         var statuses: [PartitionRereadingStatus] = []
         var registrationPartitionCount: Int?
@@ -52,4 +37,19 @@ final class RereadingExchange: Sendable {
             return state.requests
         }
     }
+}
+
+/// A request to the Kafka thread to read a partition again.
+struct RereadingRequest: Sendable {
+    var topic: Int32
+    var partition: Int32
+    var assignmentNumber: UInt32
+    /// Redis may lack what the records from this offset on wrote. Nil: Redis may lack what any of the partition's
+    /// records wrote.
+    var firstMissingOffset: Int64?
+    /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
+    /// data again during the rereading, the marks lack this number, so `StoreWatch` notices the second loss.
+    var rereadingIdentifier: UInt64
+    /// Whether a primary had lost the partition's mark, and so probably all its data, not only its newest writes.
+    var isPrimaryEmptied: Bool
 }

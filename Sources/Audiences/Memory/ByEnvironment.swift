@@ -1,0 +1,27 @@
+import LiveActivity
+
+/// One value for each APNs environment, in a slot or in an app's queues.
+struct ByEnvironment<Value: BitwiseCopyable>: BitwiseCopyable {
+    var production: Value
+    var sandbox: Value
+
+    init(repeating value: Value) {
+        production = value
+        sandbox = value
+    }
+
+    subscript(environment: APNsEnvironment) -> Value {
+        @inline(__always) get {
+            switch environment {
+            case .production: production
+            case .sandbox: sandbox
+            }
+        }
+        @inline(__always) set {
+            switch environment {
+            case .production: production = newValue
+            case .sandbox: sandbox = newValue
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+/// Finds out why an assignment has no partitions: other workers have all of them, or the commands topic has none.
+///
+/// The worker counts as a member of the consumer group when it gets partitions. After an empty assignment, it counts as
+/// a member when the brokers have said that the topic has partitions. (A member id is no proof: a broker sends it in
+/// its response to the first join request, before any assignment. KIP-394)
+struct EmptyAssignmentCheck {
+    static let requestIntervalMilliseconds: Int64 = 5_000
+    /// How long the Kafka thread waits for the brokers. The time is short, because meanwhile the lanes get no
+    /// records.
+    static let requestTimeoutMilliseconds: Int32 = 500
+
+    /// Whether the last assignment has no partitions, and the brokers have not said yet that the commands topic has
+    /// some.
+    private(set) var isUnconfirmed = false
+    private var requestDueMilliseconds: Int64 = 0
+
+    mutating func noteAssignment(isEmpty: Bool) {
+        isUnconfirmed = isEmpty
+        requestDueMilliseconds = 0
+    }
+
+    func isRequestDue(nowMilliseconds: Int64) -> Bool { isUnconfirmed && nowMilliseconds >= requestDueMilliseconds }
+
+    mutating func postponeRequest(nowMilliseconds: Int64) {
+        requestDueMilliseconds = nowMilliseconds + Self.requestIntervalMilliseconds
+    }
+}

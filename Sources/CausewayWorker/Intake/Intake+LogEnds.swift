@@ -1,0 +1,47 @@
+import Kafka
+import Reactor
+
+/// Tells the lanes where the logs of their partitions end.
+extension Intake {
+    /// The time between two reports to the lanes about the ends of their partitions' logs. From these, a lane knows how
+    /// far it is behind, and whether it must read ahead (R21).
+    static let logEndReportIntervalMilliseconds: Int64 = 100
+
+    /// Reports the ends of the logs of the commands topic to the lanes. librdkafka received these ends with its last
+    /// fetches, so this makes no request to a broker.
+    func reportLogEnds() {
+        guard loop.nowMilliseconds >= logEndReportDueMilliseconds else { return }
+        logEndReportDueMilliseconds = loop.nowMilliseconds + Self.logEndReportIntervalMilliseconds
+        for partition in assignments.assignedPartitions where partition.topic.index == Self.commandsTopicIndex {
+            reportLogEnd(of: partition)
+        }
+    }
+
+    /// Notes that reading has reached the end of a partition's log. The brokers may report a higher end, but no record
+    /// can be read now: only transaction markers or an open transaction may follow.
+    func noteReachedLogEnd(of partition: TopicPartition, offset: Int64) {
+        assignments.noteReachedLogEnd(of: partition, offset: offset)
+        if partition.topic.index == Self.commandsTopicIndex { reportLogEnd(of: partition) }
+    }
+
+    func reportLogEnd(of partition: TopicPartition) {
+        // The ring's places above `partitionsMax` are reserved for orders that must not be lost. A log end that is
+        // not sent now is sent later.
+        guard let lane = assignments[partition]?.lane,
+            setup.mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
+            let logEndOffset = consumer.watermarks(of: partition)?.high, logEndOffset >= 0,
+            let assignment = assignments.updateReportedLogEnd(logEndOffset: logEndOffset, of: partition)
+        else { return }
+        _ = setup.mailboxes[lane].orders
+            .push(
+                LaneOrder(
+                    kind: .noteLogEnd,
+                    topic: partition.topic.index,
+                    partition: partition.partition,
+                    assignmentNumber: assignment.assignmentNumber,
+                    logEndOffset: assignment.reportedLogEndOffset
+                )
+            )
+        noteLaneToWake(lane)
+    }
+}
