@@ -109,8 +109,8 @@ extension Connection {
         slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token that it may use. If it tries a new key, this is the new key's
-    /// token. Returns false if there is none; the caller then closes or retires the connection.
+    /// Makes the connection use the newest provider token that it may use. A connection that tries a new key uses a
+    /// token of that key. Returns false if there is no such token; the caller then closes or retires the connection.
     ///
     /// A connection never changes to a token of another key, and keeps each token for at least 20 minutes.
     func updateProviderToken() -> Bool {

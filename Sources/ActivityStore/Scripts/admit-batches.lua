@@ -198,7 +198,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
     local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
     position = following
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    -- What follows depends only on `requestAndPace`. An acceptance needs none of it.
+    -- What follows depends only on `requestAndPace`. An acceptance needs none of it. `lastRequestAndPace` has none of
+    -- the flags that are removed here, so a call with such a flag is always read.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local byte14 = requestAndPace % @REQUEST_FACTOR@
       if byte14 >= @PACE_NUMBER_MODULUS@ then

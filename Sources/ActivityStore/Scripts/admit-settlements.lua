@@ -22,8 +22,8 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
     return @SETTLED@
   end
 
-  -- Returns the part about the start after a settlement of the start's version. Before, 14 bytes follow the version in
-  -- this part. An acceptance removes these bytes. Any other settlement writes `s` into the first of them.
+  -- Returns the new part about the start, if a settlement settles the start's version. Until then, 14 bytes follow the
+  -- version in this part. An acceptance removes these bytes. Any other settlement writes `s` into the first of them.
   local function startAfter(code, version, start)
     if code == @ACCEPTED@ then return version end
     return version .. 's' .. sub(start, 15)

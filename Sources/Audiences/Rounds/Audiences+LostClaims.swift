@@ -151,7 +151,8 @@ extension Audiences {
 
     /// Called for an abandoned round whose pushes may still be in flight. Some of its records may be of other
     /// partitions, which this lane keeps. These records count as dropped at once
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``). Members with a push in flight get the state twice.
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads them again. So a member whose push is in flight
+    /// now gets the state a second time.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

@@ -26,7 +26,7 @@ struct RoundSlot: BitwiseCopyable {
     ///     awaitingVersions ─► running, restoring        the versions have arrived, or the round waits no more
     ///     restoring ─► running                          the parked members are read again
     ///     running ─► ending                             no version is left
-    ///     ending ─► running                              a version arrives
+    ///     ending ─► running                             a version arrives
     ///     restoring, running ─► awaitingClaim           the claim or the round is lost
     ///     awaitingClaim ─► claiming                     the round is claimed again
     ///     claiming, awaitingVersions, restoring, running ─► draining    the partition is being revoked

@@ -1,4 +1,4 @@
-/// A key as the texts of ``GeneratedConfigurationText`` describe it.
+/// What the generated pages and files (``GeneratedConfigurationText``) say about one configuration key.
 struct KeyDescription: Sendable {
     /// What applies if the file does not have the key.
     enum Default: Sendable {

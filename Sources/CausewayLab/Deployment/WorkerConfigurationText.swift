@@ -110,8 +110,8 @@ struct WorkerConfigurationText {
         """
     }
 
-    /// Writes the settings of an app's channels. The channels store no message. If they did, Causeway would keep a
-    /// channel until the stored message has expired, and a run does not wait so long.
+    /// Returns the settings of an app's channels, as YAML. The channels store no message. If they did, Causeway would
+    /// keep a channel until the stored message has expired, and a run does not wait so long.
     private func text(_ channels: Channels) -> String {
         """
 

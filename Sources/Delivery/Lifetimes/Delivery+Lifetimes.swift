@@ -29,7 +29,7 @@ extension Delivery {
             // The timetable gets the report only after the result is acknowledged, because it may then remove the life.
             // If the worker dies earlier, the next owner reads the record again, and the record must still find the
             // life.
-            if mustReportEndOfLife(slot) { records[record].ending.followUps.insert(.reportLifetimeEvent) }
+            if mustReportAfterResult(slot) { records[record].ending.followUps.insert(.reportLifetimeEvent) }
             return
         }
         let restartsActivity = policies.restartsAfterLifetime(slot.pointee.policyIndex)
@@ -57,7 +57,7 @@ extension Delivery {
 
     /// Whether this lifetime command is reported to the timetable after its result. Without the report, the keeper
     /// produces the command again while the timetable has the life.
-    private func mustReportEndOfLife(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    private func mustReportAfterResult(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {
         case .accepted, .ended, .failed, .expired: true

@@ -1,6 +1,6 @@
-/// The hash tags in the keys of marks (``PrimaryMarks``). A hash tag decides the hash slot of its keys. The hash slots
-/// of these tags are spread evenly over a cluster. So each primary with many hash slots has keys of marks. If a primary
-/// loses its data, these keys are missing (R24).
+/// The hash tags of marks (``PrimaryMarks``). The name of each mark's key contains one of these tags, and the tag
+/// decides the key's hash slot. The hash slots of these tags are spread evenly over a cluster, so each primary with
+/// many hash slots stores marks. If a primary loses its data, its marks are missing (R24).
 ///
 /// The tags never change. Keys with these tags move with their hash slots: a primary that gets a hash slot also gets
 /// its keys.
