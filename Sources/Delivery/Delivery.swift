@@ -34,7 +34,8 @@ import Synchronization
 /// - The core does not check that a record's Kafka key is the id of its activity. If commands of one activity
 ///   are in two partitions, Redis still orders them by version. Commands with the same version have no order.
 public struct Delivery: ~Copyable {
-    private(set) var configuration: DeliveryConfiguration
+    /// Only ``apply(_:)`` changes the configuration.
+    public private(set) var configuration: DeliveryConfiguration
     var randomness: SplitMix64
     /// The maximum bytes of the id that is made for a command without one.
     let defaultIdentifierBytesMax: Int

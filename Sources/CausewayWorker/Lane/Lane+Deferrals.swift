@@ -12,7 +12,7 @@ extension Lane {
     func produceDeferral(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
-        let dueWallMilliseconds = now.wallMilliseconds + reloadable.deferredDelayMilliseconds
+        let dueWallMilliseconds = now.wallMilliseconds + delivery.configuration.reloadable.deferredDelayMilliseconds
         DeferredHeaders.append(
             view,
             topic: setup.delivery.name(of: view.topic),
@@ -49,7 +49,8 @@ extension Lane {
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
     func reportPoolRecovery() {
         guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextRecoveryReportAtMilliseconds else { return }
-        nextRecoveryReportAtMilliseconds = loop.nowMilliseconds + reloadable.deferredDelayMilliseconds
+        nextRecoveryReportAtMilliseconds =
+            loop.nowMilliseconds + delivery.configuration.reloadable.deferredDelayMilliseconds
         mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)
         kafkaWakeup.signal()
     }

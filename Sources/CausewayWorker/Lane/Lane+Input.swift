@@ -38,7 +38,6 @@ extension Lane {
 
     private func takeSettings() {
         guard let settings = mailbox.takeSettings() else { return }
-        reloadable = settings
         delivery.apply(settings)
         audiences.apply(settings)
     }
@@ -49,7 +48,7 @@ extension Lane {
         for entryIndex in partitions.entries.indices where partitions[entryIndex].topic == Intake.commandsTopicIndex {
             let (recordCount, isAssumed) = partitions.countUntakenRecords(
                 at: entryIndex,
-                assumedRecordCount: reloadable.readAheadLagRecords + 1,
+                assumedRecordCount: delivery.configuration.reloadable.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
             delivery.noteLag(

@@ -46,9 +46,6 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     let mailbox: LaneMailbox
     let kafkaWakeup: Wakeup
     let setup: LaneSetup
-    /// The settings that the last reload brought; before the first reload, those of ``setup``. The lane does not use
-    /// the contracts: only ``delivery`` has those that apply.
-    var reloadable: ReloadableSettings
 
     // MARK: - Cores
 
@@ -112,7 +109,6 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         self.mailbox = mailbox
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
-        reloadable = setup.delivery.reloadable
         metrics = ThreadMetrics(publishingTo: setup.metricRegistry.lanes[number])
         publishedSupersededCounts = setup.bundleIdentifiers.map { _ in 0 }
         roundGauges = setup.bundleIdentifiers.map { _ in RoundGauges() }

@@ -9,7 +9,7 @@ import Reactor
 import Redis
 
 /// The values from which every lane is built. Made once at the start, read by all lanes, and never changed: what a
-/// reload changes is in ``Lane/reloadable`` and in the cores.
+/// reload changes is in the cores' configurations.
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool. Every lane has such a pool.
     struct Pool {

@@ -236,10 +236,11 @@ extension Delivery {
     /// activity, which may be freed.
     ///
     /// - Parameters:
-    ///   - settlement: how Redis must settle the command's version. After the verdict `send`, nil is wrong: Redis would
-    ///     keep the version as one that is being sent, and other records of the command would not be duplicates.
-    ///     Exception: Redis has refused the command's next call (`handleRefusedCall`). Nil is right if Redis has not
-    ///     admitted the command or has decided its outcome, except for a start that was attempted.
+    ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
+    ///     one. After the verdict `send`, the record must have a settlement. Otherwise Redis would keep the version as
+    ///     one that is being sent, and other records of the command would not be duplicates. Exception: Redis has
+    ///     refused the command's next call (`handleRefusedCall`). If Redis has not admitted the command or has decided
+    ///     its outcome, no settlement is needed, except for a start that was attempted.
     ///   - reason: nil: the record keeps its reason, if it has one.
     mutating func finishCurrentCommand(
         _ record: RecordIndex,
