@@ -139,6 +139,8 @@ lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, metrics
 	.ci/metric-uses
 	.ci/key-uses --self-test
 	.ci/key-uses
+	.ci/outcome-places --self-test
+	.ci/outcome-places
 	.ci/moments --self-test
 	.ci/moments
 

@@ -49,4 +49,22 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
         case .unknown: "unknown"
         }
     }
+
+    /// Whether the command gets no other outcome later.
+    public var isFinal: Bool {
+        switch self {
+        case .held: false
+        case .accepted, .unchanged, .duplicate, .superseded, .ended, .expired, .invalid, .unregistered, .failed,
+            .unknown:
+            true
+        }
+    }
+
+    /// Whether something went wrong, so that a trace of the command shows an error.
+    public var isError: Bool {
+        switch self {
+        case .failed, .unregistered, .unknown, .invalid: true
+        case .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired: false
+        }
+    }
 }

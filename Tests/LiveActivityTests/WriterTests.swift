@@ -201,12 +201,7 @@ struct WrittenRecordTests {
     }
 
     @Test func `Each outcome has its own name`() {
-        #expect(
-            Outcome.allCases.map(\.name.description) == [
-                "accepted", "unchanged", "duplicate", "superseded", "held", "ended", "expired", "invalid",
-                "unregistered", "failed", "unknown",
-            ]
-        )
+        #expect(Set(Outcome.allCases.map(\.name.description)).count == Outcome.allCases.count)
     }
 
     @Test(arguments: [true, false])

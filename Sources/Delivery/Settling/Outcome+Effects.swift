@@ -50,4 +50,17 @@ extension Outcome {
             false
         }
     }
+
+    /// Whether Redis may still hold commands for the token that the command brought. Redis returns them only when the
+    /// token is registered again.
+    func mayLeaveCommandsHeld(isStart: Bool) -> Bool {
+        switch self {
+        case .superseded, .duplicate, .ended, .expired: true
+        // Redis may hold starts of other activities for the token of the start's device.
+        case .accepted, .unchanged, .failed, .unknown: isStart
+        // There is no usable token: it is missing (`held`) or dead (`unregistered`), or the record is wrong
+        // (`invalid`).
+        case .held, .invalid, .unregistered: false
+        }
+    }
 }

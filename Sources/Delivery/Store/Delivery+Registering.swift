@@ -27,15 +27,8 @@ extension Delivery {
     mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
-        switch outcome {
-        // Redis may hold starts of other activities for the device's token, and returns them only when the token is
-        // registered again.
-        case .accepted, .unchanged, .failed, .unknown:
-            if slot.pointee.isStart { slot.pointee.ending.followUps.insert(.registerToken) }
-        case .superseded, .duplicate, .ended, .expired: slot.pointee.ending.followUps.insert(.registerToken)
-        // There is no usable token: it is missing (`held`) or dead (`unregistered`), or the record is wrong
-        // (`invalid`).
-        case .held, .invalid, .unregistered: return
+        if outcome.mayLeaveCommandsHeld(isStart: slot.pointee.isStart) {
+            slot.pointee.ending.followUps.insert(.registerToken)
         }
     }
 

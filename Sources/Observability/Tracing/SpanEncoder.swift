@@ -167,9 +167,6 @@ extension FinishedTrace.RecordOutcome {
 
     fileprivate var isError: Bool {
         guard case .outcome(let outcome) = self else { return false }
-        return switch outcome {
-        case .failed, .unregistered, .unknown, .invalid: true
-        case .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired: false
-        }
+        return outcome.isError
     }
 }

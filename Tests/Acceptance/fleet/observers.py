@@ -7,6 +7,7 @@ from fleet.deployment import COMMANDS, PARTITIONS, READ_TOPICS, RESULTS
 from fleet.load import is_of_load
 from fleet.topics import TopicReader
 from processes import Failure, wait_until
+from recorded_runs.outcomes import NOT_FINAL
 
 ALL_PARTITIONS = {(topic, number) for topic in READ_TOPICS for number in range(PARTITIONS)}
 SHARE_SECONDS = 60
@@ -37,7 +38,7 @@ class ResultReader(TopicReader):
             return
         self._file.write(value + b"\n")
         self.result_count += 1
-        if result["outcome"] != "held":
+        if result["outcome"] not in NOT_FINAL:
             self.final_commands.add(result["command"])
         source = result.get("source", {})
         if source.get("topic") == COMMANDS:

@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 
 from recorded_runs.json_lines import UnreadableFileError, read_objects
 
-# After these outcomes, it is correct if no phone gets the command's content or a newer one.
-UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
-
 
 @dataclass
 class Bucket:

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 
 from recorded_runs.invariant_results import InvariantResult, percentile
-from season.evidence import UNDELIVERED
+from recorded_runs.outcomes import NOT_FINAL, UNDELIVERED
 
 
 def check_results(evidence, options):
@@ -14,7 +14,7 @@ def check_results(evidence, options):
     invariant = InvariantResult("each command has a result")
     outcome_counts, repeated_count = Counter(), 0
     for command in evidence.commands.values():
-        final_results = [result for result in command.outcomes if result["outcome"] != "held"]
+        final_results = [result for result in command.outcomes if result["outcome"] not in NOT_FINAL]
         if not command.outcomes and not may_be_counted(evidence, options, command):
             invariant.add_violation(f"{command.identifier}: no result")
         if command.outcomes and not final_results and not is_followed(evidence, command):

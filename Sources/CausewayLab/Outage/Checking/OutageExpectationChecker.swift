@@ -2,7 +2,6 @@ import LiveActivity
 
 /// Checks the additional expectations of a case against the observations.
 struct OutageExpectationChecker {
-    /// The names of the outcomes that are not final: the same command may get another outcome later.
     private static let nonfinalOutcomeNames = Set(Outcome.allCases.filter { !$0.isFinal }.map { "\($0.name)" })
 
     var findings: OutageFindings
@@ -71,15 +70,4 @@ struct OutageExpectationChecker {
     }
 
     private func commandCount(with outcome: String) -> Int { outcomesByCommand.values.count { $0.contains(outcome) } }
-}
-
-extension Outcome {
-    fileprivate var isFinal: Bool {
-        switch self {
-        case .held: false
-        case .accepted, .unchanged, .duplicate, .superseded, .ended, .expired, .invalid, .unregistered, .failed,
-            .unknown:
-            true
-        }
-    }
 }
