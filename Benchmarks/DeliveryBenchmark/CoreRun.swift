@@ -139,7 +139,7 @@ final class CoreRun {
             disposition: .accepted,
             status: 200,
             reason: UnsafeRawBufferPointer(start: nil, count: 0),
-            invalidAtWallMilliseconds: -1,
+            invalidAtWallMilliseconds: nil,
             sentAtWallMilliseconds: now.wallMilliseconds,
             responseAtWallMilliseconds: now.wallMilliseconds
         )

@@ -50,7 +50,7 @@ func send(_ initialArguments: Arguments) throws {
     configuration.connectionsMin = rate > 0 ? 1 : connections
     configuration.shrinkAfterMilliseconds = Int64(shrinkAfterMilliseconds)
     configuration.inFlightPushesPerConnectionMax = inFlight
-    configuration.openingIntervalMillisecondsMin = 0
+    configuration.openingIntervalMilliseconds = 0
     let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
     let pool = Pool(loop: loop, configuration: configuration, tokenSource: source, handler: sender)
     sender.pool = pool

@@ -27,7 +27,7 @@ func serve(_ initialArguments: Arguments) async throws {
     defer { directory.remove() }
     let keyFile = try makeSigningKey(in: directory.path)
     var configuration = SimulatorConfiguration(
-        security: .selfSigned(directory: directory.path),
+        transportSecurity: .selfSigned(directory: directory.path),
         keys: [
             .init(
                 teamIdentifier: SimulatedApp.team,

@@ -2,11 +2,11 @@
 public struct AppPushHeaders: Sendable, Hashable {
     /// `apns-topic`, the same for start, update and end: `<bundle id>.push-type.liveactivity`.
     public let topic: String
-    /// `apns-push-type`.
+    /// The value of `apns-push-type`.
     public let pushType: String
     /// The part of `:path` before the device token.
     public let pathPrefix: String
-    /// `:path` of broadcasts, whose channel is in a header field.
+    /// The `:path` of broadcasts. It names no channel, because the channel is in a header field of its own.
     public let broadcastPath: String
 
     /// The longest bundle id accepted, in bytes.

@@ -1,6 +1,8 @@
-/// The delay before the next connection attempt. Without a failure it is 0. After a failure it is half of
-/// `baseMilliseconds` plus a random time (jitter, R21). The random time is at most `baseMilliseconds` after the
-/// first failure. Each further failure doubles this maximum, up to `jitterMillisecondsMax`.
+/// The delay before the next connection attempt. It is 0 if no attempt has failed since the last success. Otherwise it
+/// is half of `baseMilliseconds`, plus a random time (jitter, R21).
+///
+/// For example, with a base of 200 ms and a `jitterMillisecondsMax` of 30,000: 100 ms plus 0 to 200 ms after the first
+/// failure, plus 0 to 400 ms after the second, plus 0 to 800 ms after the third, and so on, up to plus 0 to 30 s.
 struct Backoff {
     private let baseMilliseconds: Int64
     private let jitterMillisecondsMax: Int64
@@ -20,8 +22,8 @@ struct Backoff {
         failureCount += 1
     }
 
-    /// Returns 0 if there was no failure since the last success. After a failure, the delay is at least half the base:
-    /// with delays near 0, many connections would retry at once.
+    /// Returns the delay after the failures so far. After a failure it is at least half of `baseMilliseconds`: with
+    /// delays near 0, many connections would retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failureCount > 0 else { return 0 }
         let presentJitterMillisecondsMax = min(

@@ -29,9 +29,9 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     public var failureWindowPushesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// The length of the suspect window, in ended pushes. Each window begins with counts of 0. Suspect responses are
-    /// BadDeviceToken and DeviceTokenNotForTopic: the environment or the topic may be wrong for all tokens. Range 1 to
-    /// 100,000.
+    /// The breaker counts the suspect responses among this many ended pushes (the suspect window). Then it begins again
+    /// with 0. Suspect responses are BadDeviceToken and DeviceTokenNotForTopic: the environment or the topic may be
+    /// wrong for all tokens. Range 1 to 100,000.
     public var pushesPerSuspectWindow = 1_000
     /// The breaker checks the share of suspect responses only after this many of them in the window. Otherwise a single
     /// invalid token at the beginning of a window would open the breaker. Range 1 to 100,000.
@@ -40,8 +40,11 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     public var suspectPercentMax = 5
     /// The breaker opens at this many refusals of the provider token: responses with 403 or
     /// TooManyProviderTokenUpdates. The count begins again with 0 when a response shows that APNs accepts the token.
-    /// Some 403 do not count: those to the trial of a new key, and ExpiredProviderToken and UnrelatedKeyIdInToken,
-    /// which a new token may repair. Range 1 to 1,000.
+    /// Range 1 to 1,000.
+    ///
+    /// These responses with 403 do not count:
+    /// - responses on a connection that tries a new signing key, because the old key stays in use;
+    /// - ExpiredProviderToken and UnrelatedKeyIdInToken, because a new token may repair the fault.
     public var providerTokenRefusalsMax = 5
     /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
     /// Range 1 to 600,000.
@@ -78,7 +81,7 @@ enum CircuitBreakerSample {
     /// checks the provider token.
     case throttled
     /// APNs responded with 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot
-    /// repair. A 403 to the trial of a new key is `inconclusive` instead.
+    /// repair. A 403 on a connection that tries a new signing key is `inconclusive` instead.
     case providerTokenRefused
     /// The push does not show whether APNs works: for example, its connection was lost. It counts as ended, but neither
     /// as success nor as failure. A probe with this sample has failed.
@@ -105,18 +108,19 @@ enum CircuitBreakerSample {
 /// and gets the time as an argument.
 struct CircuitBreaker {
     enum State: Equatable {
-        /// The pool may send every push. Next: `open` at a limit of ``CircuitBreakerConfiguration``.
+        /// The pool may send every push. Next: `open`, at the limits of ``CircuitBreakerConfiguration``.
         case closed
-        /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
-        /// are still in flight. Next: `probing` when the pool sends a probe.
+        /// The pool sends no push until the next probe is due. Pushes that were sent before may still get responses;
+        /// the breaker ignores these. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again. A throttled
-        /// probe (429) shows that APNs works. So it counts as a success, except if the cause is `providerToken`: APNs
-        /// may respond with 429 before it checks the token.
+        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, otherwise `open` again.
+        ///
+        /// A throttled probe (429) usually counts as a success, because it shows that APNs works. With the cause
+        /// `providerToken` it counts as a failure, because APNs may respond with 429 before it checks the token.
         case probing(cause: BreakerCause)
     }
 
-    /// The change that `record` made.
+    /// How ``record(_:nowMilliseconds:)`` changed the state.
     enum Transition: Equatable {
         case none
         case opened(BreakerCause)
@@ -133,7 +137,7 @@ struct CircuitBreaker {
     private var failureCount = 0
     // The counts of the present suspect window. This window lasts for a number of pushes (`pushesPerSuspectWindow`).
     private var suspectWindowPushCount = 0
-    private var suspectCount = 0
+    private var suspectResponseCount = 0
     /// The number of `providerTokenRefused` samples since a response last showed that APNs accepts the provider token,
     /// or since the breaker last closed.
     private var providerTokenRefusalCount = 0
@@ -201,7 +205,7 @@ struct CircuitBreaker {
         }
         if suspectWindowPushCount >= configuration.pushesPerSuspectWindow {
             suspectWindowPushCount = 0
-            suspectCount = 0
+            suspectResponseCount = 0
         }
         failureWindowPushCount += 1
         suspectWindowPushCount += 1
@@ -210,7 +214,7 @@ struct CircuitBreaker {
         // A 5xx or a timeout says nothing about the provider token, so `providerTokenRefusalCount` does not change.
         case .unavailable: failureCount += 1
         case .suspect:
-            suspectCount += 1
+            suspectResponseCount += 1
             providerTokenRefusalCount = 0
         case .providerTokenRefused: providerTokenRefusalCount += 1
         case .throttled, .inconclusive: break
@@ -219,8 +223,8 @@ struct CircuitBreaker {
 
     private var causeToOpen: BreakerCause? {
         if providerTokenRefusalCount >= configuration.providerTokenRefusalsMax { return .providerToken }
-        if suspectCount >= configuration.suspectResponsesMin,
-            suspectCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
+        if suspectResponseCount >= configuration.suspectResponsesMin,
+            suspectResponseCount * 100 > suspectWindowPushCount * configuration.suspectPercentMax
         {
             return .deviceTokens
         }

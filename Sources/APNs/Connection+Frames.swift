@@ -51,9 +51,9 @@ extension Connection {
         allowedFrameCount = ConnectionLimits.framesPerSecondMax
     }
 
-    /// Returns the slot of a stream's push, or -1 if the stream is closed. The server may send a frame on a closed
-    /// stream before our reset arrives. Such a frame concerns no push, but may still change HPACK's table or the
-    /// connection's receive window.
+    /// Returns the slot of a stream's push, or -1 if the stream is closed. After we have reset a stream, the server may
+    /// still send frames on it, until our RST_STREAM arrives. They concern no push, but the caller must apply what they
+    /// change for the whole connection: HPACK's table and the receive window.
     private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -106,8 +106,8 @@ extension Connection {
         finishResponse(slotIndex)
     }
 
-    /// Discards the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). Without a status,
-    /// the push ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
+    /// Discards a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then ends as without a
+    /// response: as `ambiguous`, or as `notProcessed` if its body was not sent completely.
     private func discardResponse(_ slotIndex: Int32) {
         pushSlots.pointer(slotIndex).pointee.status = 0
         resetStream(slotIndex, .protocolError)
@@ -188,8 +188,9 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the peer does not read: so much output waits that a further acknowledgement of a SETTINGS or PING
-    /// frame has no room. Pushes alone fill the output only to about ``Stream/highWaterBytes``.
+    /// Throws if the peer sends SETTINGS or PING frames but does not read our acknowledgements of them. Otherwise the
+    /// waiting acknowledgements could fill the memory. Pushes cannot: none is sent while more than
+    /// ``Stream/highWaterBytes`` of output waits.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
         let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
         guard let stream = transportStream, stream.pendingOutputBytes <= outputBytesMax else {

@@ -109,10 +109,11 @@ extension Connection {
         slot.pointee.sentAtWallMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token that it may use. A connection that tries a new key uses a
-    /// token of that key. Returns false if there is no such token; the caller then closes or retires the connection.
+    /// Gives the connection the newest provider token that it may use. A connection that tries a new signing key gets
+    /// a token of that key.
     ///
-    /// A connection never changes to a token of another key, and keeps each token for at least 20 minutes.
+    /// Returns false if the connection may use no token. The caller then closes or retires the connection. A
+    /// connection never changes to a token of another key, and keeps each token for at least 20 minutes.
     func updateProviderToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
@@ -123,13 +124,13 @@ extension Connection {
             // A connection must never carry tokens of two keys.
             nextToken = providerToken
         }
-        // Refuse a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so the token
-        // of a replaced key, or of a new key that the connection tries, can become too old. If APNs refused the new
-        // key's token for its age, `tokenSource` would discard the new key, although the key is good.
+        // Never send a token that is too old for APNs. `tokenSource` renews only the token of the key in use, so two
+        // other tokens can become too old: that of a replaced key, and that of a new key which this connection tries.
+        // If APNs refused the latter for its age, `tokenSource` would discard the new key, although the key is good.
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
-                !ProviderTokenTimes.permitsChange(keptSinceSeconds: tokenKeptSinceSeconds, nowSeconds: seconds)
+                !ProviderTokenTimes.mayChangeToken(keptSinceSeconds: tokenKeptSinceSeconds, nowSeconds: seconds)
             {
                 return false
             }
@@ -141,19 +142,19 @@ extension Connection {
             keptSinceSeconds: tokenKeptSinceSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If there was no newer token, `checkAtSeconds` is in the past. Without a minimum wait, every push would then
-        // ask for a token again.
+        // If there was no newer token, `checkAtSeconds` is in the past. So wait for a second at least. Otherwise every
+        // push would ask for a token again.
         newerTokenCheckAtWallMilliseconds =
             max(checkAtSeconds, seconds + ProviderTokenTimes.newerTokenRetrySeconds) * 1_000
         return true
     }
 
-    /// Ends this connection's trial of a new key, and passes the result to the token source. Does nothing if the
-    /// connection tries no key.
-    func endTrial(_ result: ProviderTokenSource.TrialResult) {
+    /// Ends this connection's trial of a new signing key, and passes the result to the token source. Does nothing if
+    /// the connection tries no key.
+    func endKeyTrial(_ result: ProviderTokenSource.KeyTrialResult) {
         guard let token = trialToken else { return }
         trialToken = nil
-        tokenSource.endTrial(of: token, result)
+        tokenSource.endKeyTrial(of: token, result)
     }
 
     // MARK: - Bodies that wait for room
@@ -239,7 +240,7 @@ extension Connection {
         let reason = body.reason
         var kind = responseKind(slot, wasStreamRefused: wasStreamRefused)
         let isTrialKeyRefused = trialToken != nil && slot.status == 403
-        // APNs has not processed the push, so it can be sent again with the old key.
+        // APNs refused the new key before it processed the push, so the push can be sent again with the old key.
         if isTrialKeyRefused { kind = .notProcessed }
         let disposition = ResponseDisposition(kind: kind, status: slot.status, reason: reason)
         let response = PushResponse(
@@ -260,10 +261,10 @@ extension Connection {
         pushSlots.free(slotIndex)
         if isTrialKeyRefused {
             pool.report(.providerTokenFailed(reason: reason, detail: "APNs refused the new key; the old one is kept"))
-            endTrial(.refused(reason))
+            endKeyTrial(.refused(reason))
             retire(.providerToken)
         } else if response.acceptsProviderToken {
-            endTrial(.accepted)
+            endKeyTrial(.accepted)
             markAuthenticated()
         } else if phase == .unauthenticated {
             hasInconclusivePush = true

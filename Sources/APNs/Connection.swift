@@ -38,7 +38,8 @@ final class Connection {
     }
 
     unowned let pool: Pool
-    /// 1 for the pool's first connection, then one more for each; see ``PushResponse/connectionNumber``.
+    /// The connection's number: 1 for the pool's first connection, 2 for the second. Responses have it as
+    /// ``PushResponse/connectionNumber``.
     let number: UInt32
     let loop: EventLoop
     let configuration: PoolConfiguration
@@ -46,10 +47,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether a push of this `unauthenticated` connection has ended without showing that APNs accepts the provider
-    /// token: for example, it timed out. While this is true, the pool does not choose the connection first. Otherwise a
-    /// pool with few pushes would send all of them to a server that may be overloaded. The pool clears the flag after a
-    /// second at most.
+    /// Whether the last test of this `unauthenticated` connection's provider token showed nothing: for example, the
+    /// push timed out. The pool normally tests such a connection with the next push. While this is true, the pool
+    /// prefers `open` connections: otherwise a pool with few pushes would send all of them to a server that may be
+    /// overloaded. After a second at most, the pool sets this to false and tests again.
     var hasInconclusivePush = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -79,8 +80,8 @@ final class Connection {
 
     /// The provider token that requests carry.
     var providerToken: ProviderToken?
-    /// The token of the candidate key that this connection tries; see ``ProviderTokenSource``. Nil if it tries none,
-    /// and after the trial has ended.
+    /// The token of the new signing key that this connection tries (``ProviderTokenSource``). Nil if the connection
+    /// tries no key, and after the trial has ended.
     var trialToken: ProviderToken?
     /// When the connection began to use `providerToken`, UNIX seconds.
     var tokenKeptSinceSeconds: Int64 = 0
@@ -127,8 +128,8 @@ final class Connection {
         guard unusedStreamCount > 0, let stream = transportStream else { return 0 }
         // Take no push that would only wait for the send window. In the caller's queue, a newer state can replace the
         // push while it waits.
-        let hasWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
-        return hasWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreamCount : 0
+        let hasSendWindow = sendWindowBytes >= ConnectionLimits.sendWindowBytesMin || pushSlots.count == 0
+        return hasSendWindow && stream.pendingOutputBytes <= Stream.highWaterBytes ? unusedStreamCount : 0
     }
 
     var peer: SocketAddress? { transportStream?.peer }
@@ -164,7 +165,7 @@ final class Connection {
             enter(.unauthenticated)
             scheduleSilenceCheck()
             pool.report(.connected(connection: number, peer: peer?.description ?? ""))
-            pool.connectionReady(self)
+            pool.connectionBecameReady()
         } else {
             let streamsMaxBefore = streamsMax
             updateStreamsMax()
@@ -233,7 +234,7 @@ final class Connection {
             stream.close()
         }
         completeAllPushes()
-        endTrial(.inconclusive)
+        endKeyTrial(.inconclusive)
         pool.connectionClosed(self, in: lastPhase, cause: cause, detail: detail)
     }
 

@@ -6,13 +6,13 @@ import Reactor
 /// If the ``ConnectionBudget`` does not permit a connection, the attempt has not failed: the next attempt follows after
 /// ``connectionBudgetWaitMilliseconds``, not after the back-off.
 struct ConnectionOpeningSchedule {
-    /// Whether an attempt is under way. It finds the addresses of the host, and then connects to one of them. It ends
-    /// when the server's SETTINGS arrive, when it fails, or when the pool gives it up.
+    /// Whether an attempt to open a connection is under way. An attempt finds the addresses of the host, and then
+    /// connects to one of them. It ends when the server's SETTINGS arrive, when it fails, or when the pool gives it up.
     var isAttemptUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
-    /// Whether the budget did not permit the last attempt, and the pool still waits for the permission.
+    /// Whether the pool waits for the budget, because the budget had no room for a connection at the last attempt.
     private(set) var awaitsConnectionBudget = false
 
     /// The longest random delay before the pool's first connection. The delay spreads the openings of all lanes.
@@ -27,7 +27,7 @@ struct ConnectionOpeningSchedule {
     private var lastConnectionNumber: UInt32 = 0
 
     init(_ configuration: PoolConfiguration) {
-        openingIntervalMilliseconds = configuration.openingIntervalMillisecondsMin
+        openingIntervalMilliseconds = configuration.openingIntervalMilliseconds
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
             jitterMillisecondsMax: configuration.backoffMillisecondsMax
@@ -91,7 +91,8 @@ struct ConnectionOpeningSchedule {
         backoff.recordFailure()
     }
 
-    /// Returns the next connection's number. Numbers start at 1; 0 means no connection.
+    /// Returns the next connection's number. Numbers start at 1, so that a caller may use 0 for no
+    /// connection.
     mutating func makeConnectionNumber() -> UInt32 {
         lastConnectionNumber = lastConnectionNumber == .max ? 1 : lastConnectionNumber + 1
         return lastConnectionNumber

@@ -6,8 +6,8 @@ extension Pool {
     func scheduleOpeningIfNeeded() {
         guard phase == .running, !openingSchedule.isAttemptUnderWay, wantsAnotherConnection else { return }
         if openingSchedule.timer != .none {
-            // An opening is already scheduled. Schedule it again only if it waits for room in the budget, and the
-            // connection is essential: the budget does not limit such a connection.
+            // An opening is already scheduled. Schedule it again only if it waits for room in the budget although the
+            // budget no longer limits it: the connection has become essential.
             guard openingSchedule.awaitsConnectionBudget, isNextConnectionEssential else { return }
             loop.cancel(openingSchedule.timer)
         }
@@ -41,10 +41,9 @@ extension Pool {
         trialToken != nil || hasConnectionWithOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Retires one connection if more connections take pushes than the pool wants:
-    /// 1. an `unauthenticated` one that tries no key and has no push in flight;
-    /// 2. if there is none, and more than the wanted number are `open`: the `open` one with the fewest pushes in
-    ///    flight.
+    /// Retires one connection if more connections take pushes than the pool wants. The first rule that fits decides:
+    /// 1. Retire an `unauthenticated` one that tries no key and has no push in flight.
+    /// 2. If more than the wanted number are `open`, retire the `open` one with the fewest pushes in flight.
     func retireSurplusConnection() {
         let wantedCount = sizing.wantedConnectionCount + (keepsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
@@ -126,18 +125,18 @@ extension Pool {
         connection.connect(to: address)
     }
 
-    /// Schedules another attempt, because the ``ConnectionBudget`` gave no address. The process has reached its limit
-    /// of connections in total, or the limit of each address of the host.
+    /// Schedules another attempt, because the ``ConnectionBudget`` has no room: the process has reached its limit of
+    /// connections in total, or the limit for each address of the host.
     private func waitForConnectionBudget() {
         if openingSchedule.beginWaitForConnectionBudget() { report(.connectionLimitReached(host: configuration.host)) }
         scheduleOpeningIfNeeded()
     }
 
-    /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on this one.
-    func connectionReady(_ connection: Connection) {
+    /// Allows the pool to open its next connection, because the server's SETTINGS have arrived on the last one.
+    func connectionBecameReady() {
         openingSchedule.isAttemptUnderWay = false
-        // Let the new connection get the next push. Otherwise the preferred connection would first get the rest of its
-        // 32 pushes. With one push a second, the pool would try a new key only after half a minute.
+        // Let the new connection get the next push, which tests its provider token. Otherwise the preferred connection
+        // would first get up to 32 pushes. In a pool with one push a second, a new key would wait for half a minute.
         preferredConnection = nil
         scheduleOpeningIfNeeded()
     }

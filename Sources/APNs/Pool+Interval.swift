@@ -27,22 +27,22 @@ extension Pool {
         return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
     }
 
-    /// Tries a new key, if the pool may. After APNs has accepted the key, retires one `open` connection with the old
-    /// key per interval, and only while a connection with the new key is open.
-    ///
-    /// Only one pool at a time may try a key. A pool without an ended push in the last interval leaves the trial to the
-    /// other pools, because it may have no push for the trial.
+    /// Takes the next step in the replacement of a signing key:
+    /// 1. Tries the new key, if no other pool tries it. A pool without an ended push in the last interval leaves the
+    ///    trial to the other pools, because it may have no push for the trial.
+    /// 2. When APNs has accepted the new key, retires one `open` connection with the old key per interval, and only
+    ///    while a connection with the new key is `open`.
     private func continueKeyReplacement() {
         for connection in connections where connection.acceptsPushes {
-            if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
+            if let token = connection.trialToken, tokenSource.isKeyTrialObsolete(token) {
                 connection.retire(.providerToken)
             }
         }
-        if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
+        if let token = trialToken, tokenSource.isKeyTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
         let generation = tokenSource.keyGeneration
-        // Retire `unauthenticated` connections with the old key. The pool would choose them first for the next pushes,
-        // to test a token that it no longer needs.
+        // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test tokens of this
+        // key, which the pool no longer needs.
         for connection in connections
         where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
             connection.retire(.providerToken)
@@ -81,9 +81,11 @@ extension Pool {
         )
     }
 
-    /// Lets the pool test again the provider tokens of all `unauthenticated` connections whose last test showed nothing
-    /// (``Connection/hasInconclusivePush``). The pool chooses such a connection before any `open` one, so one of the
-    /// next pushes is the test. The preferred connection must be cleared, because the pool would use it first.
+    /// Lets the next pushes test again the provider tokens of all `unauthenticated` connections whose last test showed
+    /// nothing (``Connection/hasInconclusivePush``).
+    ///
+    /// The pool chooses these connections before any `open` one, but after the preferred connection. So this method
+    /// also clears the preferred connection.
     private func retryInconclusiveConnections() {
         for connection in connections where connection.hasInconclusivePush {
             connection.hasInconclusivePush = false
@@ -91,8 +93,7 @@ extension Pool {
         }
     }
 
-    /// Stops counting the time for which the pool starves. Adds the part of this time in the current interval to
-    /// `starvedMilliseconds`.
+    /// Ends the time in which the pool starves, and adds its part in the current interval to `starvedMilliseconds`.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
         intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(sinceMilliseconds, intervalBeganAtMilliseconds)

@@ -49,8 +49,8 @@ public final class Pool {
     /// Whether `submit` has refused a push, and the pool has not called ``PushHandler/poolHasRoom(_:)`` since. The
     /// handler waits for this call.
     private var isHandlerWaitingForRoom = false
-    /// Since when the pool starves (``PoolSizing``); nil if it does not. Each sizing interval counts its own part of
-    /// the time, so the end of an interval sets this moment to now.
+    /// Since when the pool starves (``PoolSizing``); nil if it does not. If the pool still starves at the end of a
+    /// sizing interval, this moment becomes now, because each interval counts only its own part of the time.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes, which the pool does not send. The pool never calls the handler from inside
@@ -105,17 +105,17 @@ public final class Pool {
     /// Why the breaker is open; nil if it is closed. While it is open, the pool takes only probes.
     public var breakerCause: BreakerCause? { breaker.cause }
 
-    /// Whether the response BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
-    /// false, the environment or topic may be wrong for all tokens.
+    /// Whether a refusal with BadDeviceToken or DeviceTokenNotForTopic means that only this push's token is wrong
+    /// (R17). If false, the environment or topic may be wrong for all tokens.
     ///
-    /// True if the breaker is closed, and APNs has accepted a push to a device since its last response with one of
-    /// these reasons. Read the property in ``PushHandler/pushResponseReceived(_:)``. The response that is passed there
-    /// does not count as the last one yet, but it may already have opened the breaker.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the last refusal of this kind.
+    /// Read the property in ``PushHandler/pushResponseReceived(_:)``. If the response there is such a refusal, it is
+    /// not yet the last one, but the breaker may already have opened because of it.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedPushSinceTokenRefusal }
     private var hasAcceptedPushSinceTokenRefusal = false
 
-    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one. Two
-    /// openings are at least three quarters of `openingIntervalMillisecondsMin` apart.
+    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one, at the
+    /// pace of ``PoolConfiguration/openingIntervalMilliseconds``.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -179,12 +179,12 @@ public final class Pool {
         completeMalformedPushes()
     }
 
-    /// Ends a trial of the new key for which no connection was opened yet. The trial is inconclusive, so another pool
-    /// may try the key.
+    /// Gives up the trial of a new signing key for which no connection was opened yet. The trial is inconclusive, so
+    /// another pool may try the key.
     private func abandonKeyTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
-        tokenSource.endTrial(of: token, .inconclusive)
+        tokenSource.endKeyTrial(of: token, .inconclusive)
     }
 
     // MARK: - Choosing the connection of a push
@@ -199,7 +199,7 @@ public final class Pool {
         return false
     }
 
-    private func chooseConnection(avoiding avoidedNumber: UInt32) -> Connection? {
+    private func chooseConnection(avoiding avoidedNumber: UInt32?) -> Connection? {
         if let preferredConnection, preferredConnectionRemainingPushCount > 0, preferredConnection.freeStreamCount > 0,
             preferredConnection.number != avoidedNumber
         {
@@ -269,8 +269,8 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// Retires the connection if the reason for a refusal shows that its pushes may succeed on another connection.
-    /// After ExpiredProviderToken or UnrelatedKeyIdInToken, also tells the token source, which may forget the token.
+    /// Retires the connection if the reason shows that pushes may succeed on another connection. After
+    /// ExpiredProviderToken or UnrelatedKeyIdInToken, also tells the token source, which may forget the token.
     private func retireIfNeeded(_ connection: Connection, after reason: Reason) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -336,10 +336,10 @@ public final class Pool {
                 status: 0,
                 reason: .absent,
                 reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
-                tokenInvalidAtMilliseconds: -1,
-                sentAtMilliseconds: -1,
+                tokenInvalidAtMilliseconds: nil,
+                sentAtMilliseconds: nil,
                 responseAtMilliseconds: loop.wallMilliseconds,
-                connectionNumber: 0,
+                connectionNumber: nil,
                 disposition: ResponseDisposition(kind: .malformed, status: 0, reason: .absent)
             )
             statistics.receivedResponseCount += 1
@@ -383,8 +383,8 @@ extension Pool: TimerHandler, IterationEndHandler {
     public func iterationEnded() {
         completeMalformedPushes()
         closeIfDrained()
-        // The pool may have room now. `malformedPushTags` is empty again. And a probe may be sent, because malformed
-        // pushes no longer count as in flight.
+        // The pool may have room now for two reasons: `malformedPushTags` is empty again, and a probe may be sent,
+        // because malformed pushes no longer count as in flight.
         notifyHandlerIfRoom()
     }
 }

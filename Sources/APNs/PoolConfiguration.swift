@@ -21,8 +21,8 @@ public struct PoolConfiguration {
     /// The pool closes a connection when it has needed fewer connections for this time. The time is long, because Apple
     /// asks for connections that last. Range 10 to 86,400,000.
     public var shrinkAfterMilliseconds: Int64 = 600_000
-    /// The limits on the process's connections. All pools of a process must get the same object. The default is a
-    /// budget of the pool's own.
+    /// The limits on the process's connections. If a process has several pools, all must get the same object. The
+    /// default is a budget for this pool alone.
     public var connectionBudget = ConnectionBudget()
     /// The maximum number of pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightPushesPerConnectionMax = 1_000
@@ -39,15 +39,16 @@ public struct PoolConfiguration {
     /// The longest time that the connection waits for the acknowledgement of a PING before it closes. Range 10 to
     /// 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The least time from the opening of one connection to that of the next, plus or minus a random part of up to a
-    /// quarter. Apple advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
-    public var openingIntervalMillisecondsMin: Int64 = 2_000
-    /// The delay after a failed look-up or connection has a fixed and a random part. The fixed part is half of this
-    /// time. The random part is at most this time after the first failure. Each further failure doubles this maximum,
-    /// up to `backoffMillisecondsMax`. Range 1 to 60,000.
+    /// How long the pool waits between the openings of two connections. A random part makes each wait up to a quarter
+    /// shorter or longer. After failures, the back-off may make it longer. Apple advises a few seconds (developer
+    /// forums, thread 778909). Range 0 to 60,000.
+    public var openingIntervalMilliseconds: Int64 = 2_000
+    /// The base of the delay after a failed look-up or connection (``Backoff``). With the default, the delay after the
+    /// first failure is 100 ms plus a random 0 to 200 ms; after the second, 100 ms plus a random 0 to 400 ms; and so
+    /// on. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The maximum of the random part of the delay after a failed look-up or connection, even after many failures.
-    /// Range `backoffBaseMilliseconds` to 600,000.
+    /// The maximum of the random part of the delay after a failed look-up or connection. Several failures in a row
+    /// reach it. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.
@@ -85,7 +86,7 @@ public struct PoolConfiguration {
         try require("settingsTimeoutMilliseconds", settingsTimeoutMilliseconds, in: 10...120_000)
         try require("pingAfterIdleMilliseconds", pingAfterIdleMilliseconds, in: 10...86_400_000)
         try require("pingTimeoutMilliseconds", pingTimeoutMilliseconds, in: 10...120_000)
-        try require("openingIntervalMillisecondsMin", openingIntervalMillisecondsMin, in: 0...60_000)
+        try require("openingIntervalMilliseconds", openingIntervalMilliseconds, in: 0...60_000)
         try require("backoffBaseMilliseconds", backoffBaseMilliseconds, in: 1...60_000)
         try require("backoffMillisecondsMax", backoffMillisecondsMax, in: backoffBaseMilliseconds...600_000)
         try require("requestsPerConnectionMax", requestsPerConnectionMax, in: 1...1_000_000_000)

@@ -64,11 +64,10 @@ public enum CloseCause: UInt8, Sendable {
     case outputStalled
     /// The peer broke HTTP/2 or exceeded one of our limits.
     case protocolError
-    /// The peer closed the connection, or TCP or TLS failed. Or no provider token could be used when the first SETTINGS
-    /// arrived.
+    /// The peer closed the connection, or TCP or TLS failed. Or there was no usable provider token when the connection
+    /// was set up.
     case connectionLost
-    /// The connection was retired (for a ``RetirementCause``) while it was being set up, or its last push in flight has
-    /// ended since.
+    /// The connection was retired (``RetirementCause``), and has no push in flight any longer.
     case retired
     /// ``Pool/close()`` was called.
     case poolClosed
@@ -101,7 +100,7 @@ public struct PoolGauges: Sendable, Equatable {
     /// How many pushes all connections together may have in flight.
     public var streamsMax = 0
     public var inFlightPushCount = 0
-    /// The issue time of the provider token of the newest connection that has one, UNIX seconds; -1 if no
-    /// connection has one.
-    public var providerTokenIssuedAtSeconds: Int64 = -1
+    /// When the provider token of the newest connection that has one was issued, UNIX seconds; nil if no connection has
+    /// one.
+    public var providerTokenIssuedAtSeconds: Int64?
 }

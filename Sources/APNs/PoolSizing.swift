@@ -52,8 +52,8 @@ struct PoolSizing {
     /// The pool wants no further connection if the interval's mean round trip was slow: more than this many times as
     /// long as the shortest round trip that the pool remembers, and longer than ``fastRoundTripMillisecondsMax``.
     static let roundTripFactorMax: Int64 = 4
-    /// A mean round trip up to this time never counts as slow. The loop's own iterations take a large part of a
-    /// time this short.
+    /// A mean round trip of at most this time never counts as slow, because the loop itself may cause a large part of
+    /// so short a time.
     static let fastRoundTripMillisecondsMax: Int64 = 250
     /// How long the pool remembers the shortest round trip. After this time, the next interval with responses sets a
     /// new one, which may be longer.
@@ -65,7 +65,8 @@ struct PoolSizing {
     private(set) var wantedConnectionCount: Int
     private var shortestRoundTripMilliseconds = Int64.max
     private var shortestRoundTripAtMilliseconds: Int64 = 0
-    /// Since when one connection fewer has been enough; nil if it was not. A shrink begins this time again.
+    /// Since when one connection fewer has been enough; nil if one fewer was not enough in the last interval. When the
+    /// wanted number becomes lower, this moment becomes now.
     private var surplusSinceMilliseconds: Int64?
 
     init(_ configuration: PoolConfiguration) {

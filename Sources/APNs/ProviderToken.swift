@@ -74,10 +74,10 @@ public enum ProviderTokenTimes {
         )
     }
 
-    /// Whether a connection may change its token: it has kept the token for ``keptSecondsMin``.
+    /// Whether a connection may take another token: it has kept its token for at least ``keptSecondsMin``.
     ///
     /// - Parameter keptSinceSeconds: when the connection began to use the token, UNIX seconds.
-    static func permitsChange(keptSinceSeconds: Int64, nowSeconds: Int64) -> Bool {
+    static func mayChangeToken(keptSinceSeconds: Int64, nowSeconds: Int64) -> Bool {
         nowSeconds - keptSinceSeconds >= keptSecondsMin
     }
 }

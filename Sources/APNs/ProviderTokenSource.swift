@@ -22,7 +22,8 @@ public final class ProviderTokenSource: Sendable {
         public var refusalReason: Reason?
     }
 
-    enum TrialResult {
+    /// How a pool's trial of the candidate key ended.
+    enum KeyTrialResult {
         case accepted
         case refused(Reason)
         /// The trial ended before APNs accepted or refused the key; another pool may try the key.
@@ -42,7 +43,7 @@ public final class ProviderTokenSource: Sendable {
         var candidateSigner: Signer?
         /// The candidate key's token while a pool tries the key; otherwise nil.
         var trialToken: ProviderToken?
-        var trialBeganAtSeconds: Int64 = 0
+        var keyTrialBeganAtSeconds: Int64 = 0
         var refusalReason: Reason?
         var offeredKeyCount = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
@@ -196,15 +197,15 @@ public final class ProviderTokenSource: Sendable {
 
     /// How long one pool may try the candidate key. After this time another pool may try the key, because a pool
     /// without pushes gets no result.
-    static let trialSecondsMax: Int64 = 30
+    static let keyTrialSecondsMax: Int64 = 30
 
-    /// Returns the candidate key's token to the first pool that asks. This pool must try the token and call `endTrial`.
-    /// Other pools get nil until then, but for at most `trialSecondsMax`. Without a candidate, every pool gets nil. A
-    /// candidate that cannot sign a token is discarded.
+    /// Returns the candidate key's token to the first pool that asks. This pool must try the token, and then call
+    /// `endKeyTrial`. Until then other pools get nil, but for at most `keyTrialSecondsMax`. Without a candidate, every
+    /// pool gets nil. A candidate that cannot sign a token is discarded.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
-                state.trialToken == nil || unixSeconds - state.trialBeganAtSeconds >= Self.trialSecondsMax
+                state.trialToken == nil || unixSeconds - state.keyTrialBeganAtSeconds >= Self.keyTrialSecondsMax
             else { return nil }
             guard let token = makeToken(signedBy: candidateSigner, unixSeconds: unixSeconds) else {
                 state.candidateSigner = nil
@@ -212,14 +213,14 @@ public final class ProviderTokenSource: Sendable {
                 return nil
             }
             state.trialToken = token
-            state.trialBeganAtSeconds = unixSeconds
+            state.keyTrialBeganAtSeconds = unixSeconds
             return token
         }
     }
 
-    /// Whether a trial with a token from `takeTrialToken` must end: its key failed in another pool, or another
-    /// candidate replaced the key. The key is then neither in use nor the candidate.
-    func isTrialObsolete(_ token: ProviderToken) -> Bool {
+    /// Whether the trial of this token (`takeTrialToken`) must end, because its key is neither in use nor the candidate
+    /// any longer: the key failed in another pool, or a newer candidate replaced it.
+    func isKeyTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidateSigner?.generation
         }
@@ -227,7 +228,7 @@ public final class ProviderTokenSource: Sendable {
 
     /// Records the result of the trial of a token from `takeTrialToken`. Does nothing if this trial is no longer under
     /// way: a newer candidate was offered, or another pool now tries the candidate.
-    func endTrial(of token: ProviderToken, _ result: TrialResult) {
+    func endKeyTrial(of token: ProviderToken, _ result: KeyTrialResult) {
         state.withLock { state in
             guard state.trialToken === token, let candidateSigner = state.candidateSigner else { return }
             state.trialToken = nil

@@ -23,9 +23,9 @@ public struct PushRequest: ~Copyable {
     /// The JSON payload. APNs refuses more than 4,096 bytes with 413 (a broadcast: more than 5,120), so the
     /// caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The connection of the earlier attempt (``PushResponse/connectionNumber``), which the pool avoids if another
-    /// connection has room; 0 for none.
-    public var avoidedConnectionNumber: UInt32
+    /// The number of the connection that the pool avoids if another connection has room; nil for none. For a retry:
+    /// the connection of the earlier attempt (``PushResponse/connectionNumber``).
+    public var avoidedConnectionNumber: UInt32?
     /// Whether an earlier attempt of the push was submitted. The push then uses the ``RetryBudget``.
     public var isRetry: Bool
 
@@ -43,7 +43,7 @@ public struct PushRequest: ~Copyable {
         expirationSeconds: Int64,
         identifier: (UInt64, UInt64),
         body: UnsafeRawBufferPointer,
-        avoidedConnectionNumber: UInt32 = 0,
+        avoidedConnectionNumber: UInt32? = nil,
         isRetry: Bool = false
     ) {
         self.tag = tag

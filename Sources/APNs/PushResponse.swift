@@ -25,17 +25,17 @@ public struct PushResponse: ~Copyable {
     public var reason: Reason
     /// The text of the reason as APNs wrote it, with its JSON escapes; empty if there is none.
     public var reasonText: UnsafeRawBufferPointer
-    /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
-    /// response has none.
-    public var tokenInvalidAtMilliseconds: Int64
-    /// When the push's last byte was written to the connection: the wall clock of that iteration, UNIX milliseconds; -1
-    /// if the push was not sent completely.
-    public var sentAtMilliseconds: Int64
+    /// When APNs learned that the token is dead: the `timestamp` of a 410, UNIX milliseconds. Nil if the response has
+    /// none.
+    public var tokenInvalidAtMilliseconds: Int64?
+    /// When the push's last byte was written to the connection: the wall clock of that iteration, UNIX milliseconds.
+    /// Nil if the push was not sent completely.
+    public var sentAtMilliseconds: Int64?
     /// The wall clock of the iteration in which the push got this response, UNIX milliseconds.
     public var responseAtMilliseconds: Int64
-    /// The connection that carried the push; 0: none did. A retry can pass it as
+    /// The number of the connection that carried the push; nil if none did. A retry can pass the number as
     /// ``PushRequest/avoidedConnectionNumber``.
-    public var connectionNumber: UInt32
+    public var connectionNumber: UInt32?
     public var disposition: ResponseDisposition
 
     /// Whether the response shows that APNs has checked the provider token and accepted it. An overloaded

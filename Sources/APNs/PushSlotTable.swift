@@ -17,8 +17,8 @@ struct PushSlot {
     var identifier: (UInt64, UInt64) = (0, 0)
     /// When the push times out, on the loop's monotonic clock.
     var deadlineMilliseconds: Int64 = 0
-    /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; -1 before.
-    var sentAtWallMilliseconds: Int64 = -1
+    /// The wall clock when the push entered the phase `sent`, UNIX milliseconds; nil before.
+    var sentAtWallMilliseconds: Int64?
     var streamIdentifier: Int32 = 0
     /// The neighbours in the list of deadlines; -1 for none. In a free slot, `newerIndex` is the next free slot.
     var olderIndex: Int32 = -1
@@ -32,8 +32,8 @@ struct PushSlot {
     var windowDeltaBytes: Int64 = 0
     /// Bytes of the response's body that have arrived, padding included.
     var receivedResponseBytes: Int32 = 0
-    /// How many more bytes of the body must arrive, according to the response's `content-length`. Undefined unless
-    /// `hasContentLength`.
+    /// How many more bytes of the response's body must arrive, according to its `content-length`. Valid only if
+    /// `hasContentLength` is true.
     var remainingResponseBytes: Int32 = 0
     /// How many bytes of the response's body the table keeps for this slot.
     var storedResponseBytes: UInt16 = 0

@@ -9,8 +9,8 @@ import Numbers
 struct ResponseBody {
     /// The `reason` between its quotes, with its JSON escapes; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// `timestamp` without its fraction, 0 to 2^63-1; -1 if there is no such number.
-    var timestampMilliseconds: Int64 = -1
+    /// `timestamp` without its fraction, 0 to 2^63-1; nil if there is no such number.
+    var timestampMilliseconds: Int64?
 
     var reason: Reason { Reason(text: reasonText) }
 
@@ -27,7 +27,7 @@ struct ResponseBody {
             if ("reason" as StaticString).equals(key), let text = scanner.readString() {
                 reasonText = text
             } else if ("timestamp" as StaticString).equals(key), let number = scanner.readWholeDigits() {
-                timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) } ?? -1
+                timestampMilliseconds = Decimal.parse(number, max: UInt64(Int64.max)).map { Int64($0) }
             } else if !scanner.skipValue(depthMax: ResponseBody.depthMax) {
                 return
             }

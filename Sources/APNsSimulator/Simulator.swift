@@ -91,7 +91,7 @@ public final class Simulator: Sendable {
         else {
             throw SimulatorError(.invalidConfiguration, "host: not a numeric address: \(configuration.host)")
         }
-        let (tls, caFile) = try configuration.security.makeTLSContext()
+        let (tls, caFile) = try configuration.transportSecurity.makeTLSContext()
         let seed = configuration.seed ?? UInt64.random(in: .min ... .max)
         let notifier = RegistrationNotifier()
         let model = DeviceModel(

@@ -1,6 +1,6 @@
 import Reactor
 
-extension SimulatorConfiguration.Security {
+extension SimulatorConfiguration.TransportSecurity {
     /// Makes the TLS context of the service; nil for cleartext. For a self-signed certificate, `caFile` is the file of
     /// the certificate authority that this call has created; otherwise nil.
     func makeTLSContext() throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {

@@ -2,8 +2,8 @@ import Reactor
 
 /// The settings of a simulator.
 public struct SimulatorConfiguration: Sendable {
-    /// The security of the connections between clients and the service.
-    public enum Security: Sendable {
+    /// Whether the connections between clients and the service have TLS, and with which certificate.
+    public enum TransportSecurity: Sendable {
         /// TLS with this certificate; both files are PEM.
         case certificate(certificateFile: String, keyFile: String)
         /// TLS with a certificate from a certificate authority that the simulator makes. The authority's file
@@ -53,7 +53,7 @@ public struct SimulatorConfiguration: Sendable {
     public var managementPort: UInt16 = 0
     /// Port of the HTTP control interface, on 127.0.0.1; 0: the system chooses; nil: no interface.
     public var controlPort: UInt16? = 0
-    public var security: Security
+    public var transportSecurity: TransportSecurity
     public var keys: [Key]
     public var environment = Environment.production
     /// Threads that serve requests, 1 to 64. With one thread, no push takes a lock.
@@ -69,8 +69,8 @@ public struct SimulatorConfiguration: Sendable {
     /// tokens and channel ids begin again from the seed.
     public var seed: UInt64?
 
-    public init(security: Security, keys: [Key]) {
-        self.security = security
+    public init(transportSecurity: TransportSecurity, keys: [Key]) {
+        self.transportSecurity = transportSecurity
         self.keys = keys
     }
 }

@@ -22,7 +22,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
 
-    /// Returns true for every key, so that the type also decodes the key's value.
+    /// Records that the key is optional, because the type asks whether it is present. Returns true for every key, so
+    /// that the type also decodes the key's value.
     func contains(_ key: Key) -> Bool {
         recorder.recording.optionalKeys.insert(key.stringValue)
         return true

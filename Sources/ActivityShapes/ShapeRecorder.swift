@@ -136,13 +136,13 @@ struct ShapeRecorder: Decoder {
         }
         guard depth <= depthMax else { throw MissingValue() }
         for inventedValue in inventedValues { if let value = inventedValue as? Value { return value } }
-        if let cases = type as? any CaseIterable.Type, let value = first(of: cases) as? Value { return value }
+        if let cases = type as? any CaseIterable.Type, let value = firstCase(of: cases) as? Value { return value }
         return try Value(from: ShapeRecorder(example: nil, recording: Recording(), depth: depth + 1))
     }
 
     struct MissingValue: Error {}
 
-    private static func first<Cases: CaseIterable>(of type: Cases.Type) -> Any? { type.allCases.first }
+    private static func firstCase<Cases: CaseIterable>(of type: Cases.Type) -> Any? { type.allCases.first }
 
     private static var inventedValues: [Any] {
         let date = Date(timeIntervalSinceReferenceDate: 0)

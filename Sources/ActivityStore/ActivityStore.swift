@@ -2,8 +2,8 @@ public import LiveActivity
 public import Reactor
 public import Redis
 
-/// Receives the store's replies and reports about its connections. The event loop, or
-/// ``ActivityStore/close()``, calls these functions. Each function may issue calls or close the store.
+/// Receives the replies of an ``ActivityStore``, and reports about its connections. The event loop calls these
+/// functions; so does ``ActivityStore/close()``. An implementation may issue calls or close the store.
 public protocol ActivityStoreHandler: RedisHandler {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
@@ -23,8 +23,8 @@ public final class ActivityStore {
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
-    /// - Parameter handler: The store keeps a weak reference to it. A lane passes a `LaneStoreHandler`, because Swift
-    ///   retains an object with weak references more slowly.
+    /// - Parameter handler: The store keeps a weak reference to it. A lane passes a `LaneStoreHandler`, not itself:
+    ///   Swift retains an object with weak references more slowly, and each push retains the lane.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any ActivityStoreHandler) {
         redis = RedisClient(loop: loop, configuration: configuration, handler: handler) { [weak handler] in
             StoreSession(configuration: $0, handler: handler)
@@ -63,8 +63,9 @@ public final class ActivityStore {
     ///   (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``). But a registration whose token came with a
     ///   command has a script call of its own.
     ///
-    /// Each of these calls succeeds or fails alone. If the script call itself fails, all its calls fail. In a cluster
-    /// no calls share a script call, because all keys of a script call must belong to one slot.
+    /// The script performs each of these calls separately: if one fails, the others can succeed. But if the whole
+    /// script call fails, for example because the connection is lost, all its calls fail. In a cluster each call has a
+    /// script call of its own, because all keys of a script call must belong to one hash slot.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind),
             let count = SubjectKey.write(call.subject, to: keyBuffer)
@@ -77,7 +78,7 @@ public final class ActivityStore {
         guard connection.acceptsCallsThatNeedReplicas || !call.operation.needsReplicas else {
             return .replicasMissing
         }
-        // The closure in `init` makes all sessions of this client, so the cast is safe.
+        // The cast is safe: the closure in `init` makes the sessions of all connections of this client.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 
@@ -101,8 +102,8 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` count as `noReply`, because the same call
-    /// can succeed at once.
+    /// What the error means to the caller. After `MOVED`, `ASK` and `NOSCRIPT` the same call can succeed at once, so
+    /// they count as `noReply`.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
         // Other calls may succeed. For example, if too few replicas acknowledge, calls that do not wait for replicas

@@ -5,25 +5,21 @@ import Redis
 /// gets a key for each collected call, one argument with all calls, and an argument for each pace that the calls name.
 /// (R15)
 ///
-/// | bytes | in an update or an end | in a settlement |
-/// | --- | --- | --- |
-/// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument that has the pace, and ``CallByte14Bits`` | for a 429 the number of the pace's argument, otherwise 0 |
-/// | 15 | ``CallByte15Bits`` | the ``SettlementCode`` and ``CallByte15Bits`` |
-/// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
-/// | 21–26 | the digest, see ``StoredDigest`` | the same |
-/// | 27–28 | if there is a token: the number of its bytes | the same |
-/// | 29–34 | when the token was registered, milliseconds | the time before which it must have been registered |
-/// | 35 | the ``TokenForm`` | the same |
-/// | 36– | the token | the same |
+/// | bytes | in an update or an end | in a settlement | | --- | --- | --- | | 1–13 | the version, as ``StoredVersion``
+/// writes it | the same | | 14 | the number of the argument that has the pace, and ``CallByte14Bits`` | for a 429 the
+/// number of the pace's argument, otherwise 0 | | 15 | ``CallByte15Bits`` | the ``SettlementCode`` and
+/// ``CallByte15Bits`` | | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before
+/// it | the same | | 21–26 | the digest, see ``StoredDigest`` | the same | | 27–28 | if there is a token: the number of
+/// its bytes | the same | | 29–34 | when the token was registered, milliseconds | the time before which it must have
+/// been registered | | 35 | the ``TokenForm`` | the same | | 36– | the token | the same |
 ///
 /// If ``CallByte15Bits/alertFollowsBit`` is set, the call ends with the version of a command with an alert (13
 /// bytes). An update or an end carries the alert of this older command. A settlement reports that APNs accepted this
 /// command's alert.
 ///
 /// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
-/// call with the same key. If the key may have occurred before, the later call has ``CallByte15Bits/keyRepeatsBit``, and
-/// the script reads the value again.
+/// call with the same key. If the key may have occurred before, the later call has ``CallByte15Bits/keyRepeatsBit``,
+/// and the script reads the value again.
 ///
 /// The memory is allocated once.
 struct CallBatch: ~Copyable {
@@ -121,7 +117,8 @@ struct CallBatch: ~Copyable {
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(byte14: paceNumber, byte15: byte15, version, digest)
         if let retirement {
-            // If APNs gave no time, the latest possible time retires the token, whenever it was registered.
+            // Without a time from APNs, the token must be retired whenever it was registered. So the call has the
+            // latest possible time.
             let invalidAtMilliseconds =
                 retirement.invalidAtMilliseconds.map { StoredTime.clampedMilliseconds($0) } ?? .max
             writer.writeToken(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
@@ -219,8 +216,8 @@ enum CallByte15Bits {
 /// What a settlement reports, as a number that the script `admit` reads.
 enum SettlementCode: UInt8 {
     case accepted, notShown, unknown, throttled
-    /// Redis must retire the token (R17). No version has ended: the command waits for the next token, or a push to an
-    /// audience has found the token dead.
+    /// Redis must retire the token (R17), and settles no version. There are two causes: a command's push found the
+    /// token dead, and the command waits for the next token; or a push to an audience found the token dead.
     case tokenRetired
 
     init(_ settlement: Settlement) {

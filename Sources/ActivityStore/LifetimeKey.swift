@@ -3,8 +3,8 @@ import LiveActivity
 /// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. There are several, so that each server of
 /// a cluster can have some of them. A hash of an activity's key decides in which timetable the activity is.
 public enum LifetimeKey {
-    /// The number of timetables. All workers must have the same number, because it decides which timetable has an
-    /// activity. Each poll of a worker's `LifetimeKeeper` reads every timetable.
+    /// The number of timetables. All workers must use the same number, because it decides in which timetable an
+    /// activity is. Each poll of a worker's `LifetimeKeeper` reads every timetable.
     public static let timetableCount = 32
 
     /// Returns the key of a timetable, 0..<``timetableCount``.
@@ -18,9 +18,10 @@ public enum LifetimeKey {
     static let updatesForRestartSuffix = UInt8(ascii: "=")
 
     /// Returns the keys of two hashes with the commands that a worker needs to start activities again: the newest start
-    /// of each activity, and its newest update, whose state the new start shows. Each value in these hashes begins with
-    /// the command's version in thirty digits. The digits must stay in all releases, because the script `lifetime` of
-    /// each release compares them.
+    /// of each activity, and its newest update, whose state the new start shows.
+    ///
+    /// Each value in these hashes begins with the command's version in thirty digits. Do not change this form: after an
+    /// upgrade, the script `lifetime` compares these digits with those that an earlier release stored.
     public static func restartKeys(_ number: Int) -> (starts: [UInt8], updates: [UInt8]) {
         (timetableKey(number) + [startsForRestartSuffix], timetableKey(number) + [updatesForRestartSuffix])
     }

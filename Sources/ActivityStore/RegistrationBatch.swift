@@ -18,8 +18,8 @@ import Redis
 ///
 /// From byte 6 to the digests, the bytes are the same as in a new activity's value, so that the script can copy them.
 ///
-/// If the reply has no room for a registration's held command, the registration changes nothing, and its own reply is
-/// `full`. The core makes the registration again after a pause of at most a second.
+/// The reply to a script call has limited room for held commands. A registration whose held command does not fit
+/// changes nothing and gets the verdict `full`. The core makes it again after a pause of at most a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {

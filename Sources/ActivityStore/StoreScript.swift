@@ -82,12 +82,12 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AUDIENCE_DIGEST_BYTES", Int64(AudienceList.digestBytes)),
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
-        // The token's length without the two flags: the number in bytes 5 and 6, modulo the lower flag.
+        // Bytes 5 and 6 are the token's length with two flags. The length is this number modulo the lower flag.
         ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.tokenByteCountFlags.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
-        // The byte of the token's form and its flags: the form is the byte modulo the lowest flag.
+        // Byte 7 is the token's form with flags. The form is this byte modulo the lowest flag.
         ("FORM_MODULUS", Int64(StoredActivity.Flag.frequentUpdatesBit)),
         ("HAS_RETIRED_TOKEN", Int64(StoredActivity.Flag.retiredTokenBit)),
         ("RETIRED_BYTES", Int64(StoredActivity.retiredTokenDigestBytes)),
@@ -99,7 +99,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("SENDING_OLDER_ALERT", letter("y")), ("SETTLED", letter("s")), ("NOT_SHOWN", letter("f")),
         // The letter of a start that is only known from a record that was read again.
         ("START_RECORDED_AGAIN", letter("r")),
-        ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.drawBit)),
+        ("HAS_DRAWN", Int64(StoredActivity.PhaseBit.hasDrawnBit)),
         ("UPPER_CASE", letter("a") - letter("A")),
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
@@ -117,12 +117,12 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // A call in a batch: its least length, and the highest bit of its byte 14. More bits are in `bitsBelowOthers`.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
         ("IS_TOO_OLD", Int64(CallByte14Bits.isTooOldBit)),
-        // The number of a pace's argument: byte 14 modulo its lowest bit.
+        // Byte 14 is the number of the pace's argument with three bits. The number is this byte modulo the lowest bit.
         ("PACE_NUMBER_MODULUS", Int64(CallByte14Bits.endsNewerLifeBit)),
-        // The code of what a settlement reports: byte 15 modulo the lowest bit above the code.
+        // Byte 15 of a settlement is its code with bits. The code is this byte modulo the lowest bit above the code.
         ("SETTLEMENT_CODE_MODULUS", Int64(CallByte15Bits.tokenFollowsBit)),
-        // Bits of byte 15 at their place in the number `requestAndPace` (admit-batches.lua); and the whole number of an
-        // acceptance that names neither a token nor an alert.
+        // Bits of byte 15 at their place in the number `requestAndPace` (admit-batches.lua). ACCEPTANCE_REQUEST is this
+        // whole number in an acceptance that names neither a token nor an alert.
         ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallByte15Bits.mayReplaceHeldAlertBit)),
         ("IS_END_IN_REQUEST", bitInRequest(CallByte15Bits.isEndBit)),
         ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallByte15Bits.isSettlementBit)),
@@ -171,7 +171,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("VERSION_FOLLOWS", Int64(RegistrationBits.versionFollowsBit)),
     ]
 
-    /// In a number made of bytes 5 to 7 of an activity's value: byte 7 × this factor + the number in bytes 5 and 6.
+    /// The script reads bytes 5 to 7 of an activity's value as one number: byte 7 × this factor + bytes 5 and 6.
     private static let formAndLengthFactor = PackedNumber.flagsFactor / PackedNumber.lengthFactor
 
     private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.requestFactor }

@@ -65,10 +65,10 @@ extension StoreSession {
             )
         }
         switch event {
-        case .removed:
+        case .endedOrUnlimited:
             let argumentBytes = 64 + activityKey.count
             writeLifetimeCall(tag, timetableKey, argumentCount: 2, argumentBytes: argumentBytes, on: connection) {
-                $0.writeArgument(operation: "removed")
+                $0.writeArgument(operation: "endedOrUnlimited")
                 $0.writeArgument(activityKey)
             }
         case .began(let atMilliseconds, let lifetimeMilliseconds):
@@ -83,7 +83,7 @@ extension StoreSession {
         }
     }
 
-    /// Writes an operation on the life that began at `beganAtMilliseconds`.
+    /// Writes the operation `ended` or `otherEndAdmitted`. It concerns the life that began at `beganAtMilliseconds`.
     private func writeLifetimeEnd(
         _ operation: StaticString,
         _ tag: UInt64,

@@ -5,13 +5,14 @@ import Redis
 
 /// Reads the replies of the scripts.
 extension StoreSession {
-    /// Takes the reply to the oldest `callCount` calls, which left as one Redis command.
+    /// Takes the reply to the oldest `callCount` calls, which were sent as one Redis command.
     func handleReply(_ reply: Reply, toCalls callCount: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && outstandingCalls[0].kind.isStateAdmission
         if callCount > 1 || isArray {
             return handleBatchReply(reply, callCount: callCount, from: reader, on: connection)
         }
-        // `completeOldestCall` returns true here: since this reply arrived, nothing could have closed the connection.
+        // The result says whether the connection is still open. Here it is always true: nothing has closed the
+        // connection since this reply arrived.
         _ = connection.completeOldestCall(from: reader)
         handleSingleReply(reply, on: connection)
     }
@@ -249,11 +250,11 @@ extension StoreSession {
         let registeredAtMilliseconds = LittleEndian.read(
             value[StoredActivity.registrationTimeByteOffset..<StoredActivity.tokenByteOffset]
         )
-        let countAndFlags = Int(
+        let tokenByteCountAndFlags = Int(
             LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset])
         )
-        let tokenByteCount = countAndFlags & ~StoredActivity.tokenByteCountFlags
-        let acceptedAlertBytes = countAndFlags < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
+        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.tokenByteCountFlags
+        let acceptedAlertBytes = tokenByteCountAndFlags < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenByteOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
             value.count == StoredActivity.tokenByteOffset + tokenByteCount + acceptedAlertBytes,
@@ -290,10 +291,10 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference. In a verdict,
-    /// this byte is a printable character, at least 32. In a value, it is below 16: the script replies with a value
-    /// alone only if it is plain (admit-batches.lua). Such a value has no flag above
-    /// ``StoredActivity/Flag/frequentUpdatesBit``.
+    /// Whether the reply is an activity's value, not a verdict in words. Byte 7 shows the difference:
+    /// - In a verdict, this byte is a printable character, at least 32.
+    /// - In a value, this byte is below 16. A value is the whole reply to a call only if it is plain
+    ///   (admit-batches.lua), and the highest flag of a plain value is ``StoredActivity/Flag/frequentUpdatesBit`` (8).
     fileprivate var isStoredActivity: Bool {
         kind == .string && bytes.count >= StoredActivity.tokenByteOffset && bytes[StoredActivity.flagsByteOffset] < 0x10
     }

@@ -71,9 +71,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audiencesByKey: [AudienceKey: AudienceIndex] = [:]
-    /// Audiences that have a new waiting command since the last ``endBatch(now:)``: a command came, or a rider
-    /// (``CommandSlot/rider``) waits again after ``dropWaitingCommands(where:)``. The next `endBatch` begins the next
-    /// command of each audience that is not paused and has no command under way.
+    /// Audiences that may begin a command at the next ``endBatch(now:)``: a new command has come, or a rider
+    /// (``CommandSlot/rider``) waits again after ``dropWaitingCommands(where:)``.
     var audiencesAwaitingBatchEnd: IndexQueue<AudienceIndex>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -92,16 +91,16 @@ public struct Audiences: ~Copyable {
     var broadcasts: Slab<BroadcastSlot>
     var channels: Slab<ChannelSlot>
     var channelsByKey: [ChannelKey: ChannelIndex] = [:]
-    /// The slot of `channels` at which the last search for an idle channel ended. The next search begins behind it, so
-    /// that it does not look at the same few channels again.
+    /// The slot of `channels` at which the last ``evictIdleChannel(now:)`` ended its search for an idle channel. The
+    /// next search begins behind this slot. So the searches reach all channels, although each one compares only a few.
     var evictionSearchIndex = ChannelIndex(rawValue: 0)
     /// Requests to the keeper of channels that the shell has not fetched yet.
     var channelRequests: [CoreChannelRequest] = []
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannelCount = 0
-    /// The audiences of which a command has waited for a channel without success. The value says until when (monotonic
-    /// milliseconds) further commands of the audience do not wait for a channel.
+    /// Until when no further command of an audience waits for a channel (monotonic milliseconds). An audience has an
+    /// entry after one of its commands has waited without success.
     var channelWaitPauseEndMilliseconds: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauseEndMilliseconds` were last removed (monotonic milliseconds).
     var channelWaitPausesRemovedAtMilliseconds: Int64 = .min / 2
@@ -124,8 +123,8 @@ public struct Audiences: ~Copyable {
     /// The address of the push that was offered last: the digits of its token, or the channel's id. Allocated once
     /// (R3). A push to a joiner does not use this buffer: the joiner's token is in `membershipChanges`.
     let pushAddressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
-    /// References to the members of the page that is being read. The core collects them here, because it knows their
-    /// number only afterwards. Then it copies them to the ``PageSlot``.
+    /// References to the members of the page that is being read. The ``PageSlot`` must know their number before it
+    /// allocates memory. So the core first collects the references here, and then copies them to the slot.
     let memberReferenceBuffer = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     var offeredPush = OfferedPush()
     /// Number of starts of audiences' devices that wait to be produced, or that Kafka has not acknowledged yet.
@@ -191,20 +190,21 @@ public struct Audiences: ~Copyable {
     }
 
     /// When the shell last found that rounds need not wait for members (monotonic milliseconds). There are two reasons:
-    /// the store has all members, or it has lacked some for ``membersWaitMillisecondsMax``. `.min`: rounds must wait.
-    /// `.max`, the initial value: no round waits.
+    /// the store has all members, or it has lacked some for ``membersWaitMillisecondsMax``.
     ///
-    /// A round that the store has lost waits until this time is later than the loss, but not longer than
-    /// ``membersWaitMillisecondsMax``.
+    /// - `.max`, the initial value: no round waits.
+    /// - `.min`: rounds must wait.
+    /// - Another value, such as 5,000: a round that the store lost at 4,000 continues. A round that the store lost at
+    ///   6,000 waits for a value above 6,000, but not longer than ``membersWaitMillisecondsMax``.
     public var membersLastCompleteAtMilliseconds = Int64.max
     /// Whether rounds must wait: the store lacks members, or the shell does not know yet whether the store does.
     var mustRoundsWait: Bool { membersLastCompleteAtMilliseconds == .min }
-    /// The last time at which the store may have lost data (monotonic milliseconds); `.min`: never. It may have lost
-    /// data whenever the shell cannot connect to it or loses a connection. The core also sets this time when it finds
-    /// that the store has lost a round.
-    public var storeLostAtMilliseconds = Int64.min
+    /// When the store may last have lost data (monotonic milliseconds); `.min`: never. The shell sets this time when it
+    /// cannot connect to the store or loses a connection. The core sets it when it finds that the store has lost a
+    /// round.
+    public var storeMayHaveLostDataAtMilliseconds = Int64.min
     /// Whether the store may lack members: ``membersLastCompleteAtMilliseconds`` is not later than the last loss.
-    public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeLostAtMilliseconds }
+    public var mayLackMembers: Bool { membersLastCompleteAtMilliseconds <= storeMayHaveLostDataAtMilliseconds }
 
     /// The number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandCount: Int { commands.count }
@@ -236,7 +236,7 @@ public struct Audiences: ~Copyable {
         }
     }
 
-    /// Applies reloaded settings. A command that already waits keeps the end of its wait.
+    /// Applies reloaded settings. Waits and pauses that have begun keep their ends.
     ///
     /// The lane's core `Delivery` must get the same list of policies: a command that `Delivery` hands over names its
     /// policy by the position in this list.
@@ -265,7 +265,8 @@ public struct AudienceCounters: Sendable {
     /// How often a page from the store was damaged: it could not be read completely, or an entry was outside the page's
     /// bounds.
     public var damagedPageCount: UInt64 = 0
-    /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or no claim.
+    /// How often a round was lost: the store does not have this worker's newest claim. It has another worker's claim,
+    /// an older claim (after a failover), or no claim.
     public var lostRoundCount: UInt64 = 0
 
     public init() {}

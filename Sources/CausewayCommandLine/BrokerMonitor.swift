@@ -3,8 +3,8 @@ import Kafka
 /// Prints a message with the reason if no Kafka broker has responded after 2.5 s. Without the message, a user would see
 /// nothing, because librdkafka keeps trying and prints nothing.
 ///
-/// Each client has its own monitor, and only a weak reference to it, so the caller must keep the monitor. Only the
-/// thread that polls the client uses the monitor.
+/// Each client has its own monitor. The client's reference to the monitor is weak, so the caller must keep the monitor
+/// as long as the client. Only the thread that polls the client uses the monitor.
 package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     /// How long a broker may take to respond before the monitor prints that no broker has responded.
     package static let warningDelayMilliseconds: Int64 = 2_500
@@ -14,32 +14,32 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
     package let brokerAddresses: String
     private let startedAtMilliseconds = Clock.monotonicMilliseconds
     private var lastFailureReason = "no response"
-    private var wasReached = false
+    private var wasBrokerReached = false
     private var hasPrintedMessage = false
 
     /// - Parameters:
-    ///   - command: the first words of the printed message, such as `causeway send`. The text of
-    ///     ``failureReason(_:)`` does not begin with them.
+    ///   - command: the first words of the message that ``printIfUnreached(_:)`` prints, such as `causeway send`. The
+    ///     text that ``failureReason(_:)`` returns does not contain them.
     ///   - properties: the client's properties, which contain the brokers' addresses.
     package init(of command: String, properties: [KafkaProperties.Property]) {
         self.command = command
-        brokerAddresses = properties.last { Self.serverProperties.contains($0.name) }?.value ?? ""
+        brokerAddresses = properties.last { Self.addressPropertyNames.contains($0.name) }?.value ?? ""
     }
 
-    private static let serverProperties = ["bootstrap.servers", "metadata.broker.list"]
+    private static let addressPropertyNames = ["bootstrap.servers", "metadata.broker.list"]
 
     /// Prints the message once it is due. Call this regularly while waiting for a broker.
     ///
     /// - Parameter hasReachedBroker: whether a broker has responded to the client. Evaluated only when the message is
     ///   due.
     package func printIfUnreached(_ hasReachedBroker: @autoclosure () -> Bool) {
-        guard !wasReached, !hasPrintedMessage,
+        guard !wasBrokerReached, !hasPrintedMessage,
             Clock.monotonicMilliseconds - startedAtMilliseconds >= Self.warningDelayMilliseconds
         else {
             return
         }
-        wasReached = hasReachedBroker()
-        guard !wasReached else { return }
+        wasBrokerReached = hasReachedBroker()
+        guard !wasBrokerReached else { return }
         hasPrintedMessage = true
         StandardStreams.printError(
             "\(command): no Kafka broker responds at \(brokerAddresses) (\(lastFailureReason)); still trying"
@@ -48,7 +48,7 @@ package final class BrokerMonitor: ClientLogHandler, @unchecked Sendable {
 
     /// Returns the final error message if no broker has ever responded; nil if one has.
     package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
-        guard !wasReached, !hasReachedBroker() else { return nil }
+        guard !wasBrokerReached, !hasReachedBroker() else { return nil }
         let seconds = (Clock.monotonicMilliseconds - startedAtMilliseconds + 500) / 1_000
         return "no Kafka broker responded at \(brokerAddresses) within \(seconds) s (\(lastFailureReason))"
     }

@@ -7,11 +7,11 @@ import Synchronization
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)
-    /// An eventfd; -1 if there is none. The first signal makes it readable, and it stays readable. So
-    /// ``awaitSignal()`` also notices a signal that arrived just before the wait.
+    /// An eventfd, on which ``awaitSignal()`` waits; -1: there is none. The first signal makes the eventfd readable,
+    /// and it stays readable. So the wait also ends if the signal arrived just before the wait.
     private static let eventDescriptor = Atomic<Int32>(-1)
     /// True: a signal ends the program at once. False: a signal is only noticed. See ``withSignalsUnhandled(_:)``.
-    private static let endsAtOnce = Atomic<Bool>(false)
+    private static let signalEndsProgram = Atomic<Bool>(false)
 
     /// - Parameter endsAtSecondSignal: whether the second SIGINT or the second SIGTERM ends the program at once.
     ///   Set it in programs that may wait long for another process, such as a broker, before they end.
@@ -29,7 +29,7 @@ package struct Interruption {
             // when it polls.
             _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &increment, MemoryLayout<UInt64>.size)
             errno = savedErrno
-            if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.endProgram(by: number) }
+            if Interruption.signalEndsProgram.load(ordering: .relaxed) { Interruption.endProgram(by: number) }
         }
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
@@ -49,7 +49,7 @@ package struct Interruption {
         let eventDescriptor = Self.eventDescriptor.load(ordering: .relaxed)
         while pendingSignal == nil {
             var pollEntry = pollfd(fd: eventDescriptor, events: Int16(POLLIN), revents: 0)
-            // There is no eventfd if the process had reached its limit of open files.
+            // If the process had reached its limit of open files, there is no eventfd. Then check once a second.
             poll(&pollEntry, 1, eventDescriptor < 0 ? Self.pollMilliseconds : -1)
         }
     }
@@ -60,8 +60,8 @@ package struct Interruption {
     /// Runs a body that may block and cannot be cancelled. A signal that arrives during the body, or arrived before it,
     /// ends the program at once. So call this only while no work is in progress that must be finished.
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
-        Self.endsAtOnce.store(true, ordering: .relaxed)
-        defer { Self.endsAtOnce.store(false, ordering: .relaxed) }
+        Self.signalEndsProgram.store(true, ordering: .relaxed)
+        defer { Self.signalEndsProgram.store(false, ordering: .relaxed) }
         if let pendingSignal { Self.endProgram(by: pendingSignal) }
         return try body()
     }

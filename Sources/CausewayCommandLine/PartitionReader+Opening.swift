@@ -1,14 +1,15 @@
 import Kafka
 
 extension PartitionReader {
-    private static let failedOpeningCloseTimeoutMilliseconds: Int64 = 1_000
+    private static let closeTimeoutAfterFailureMilliseconds: Int64 = 1_000
 
     /// Creates a reader of a topic, and waits until a broker responds. The caller must close the reader.
     ///
     /// - Parameters:
     ///   - command: the command that reads, for a message to the user while no broker responds; nil: no message.
     ///   - timeoutMilliseconds: how long a broker may take to respond.
-    /// - Throws: also if no broker responds in time. Then the reader is closed.
+    /// - Throws: an error if the reader cannot be created, or if no broker responds in time. In the second case, the
+    ///   reader is closed first.
     package static func open(
         topic: String,
         for command: String?,
@@ -21,9 +22,10 @@ extension PartitionReader {
             if command != nil { brokerMonitor.printIfUnreached(false) }
         }
         guard hasReachedBroker else {
-            // The error says how long no broker has responded. Make it before the close, because the close may wait.
+            // The error says for how long no broker has responded. So make the error before the close, which may take
+            // time.
             let error = brokerMonitor.noBrokerError
-            _ = reader.close(timeoutMilliseconds: failedOpeningCloseTimeoutMilliseconds)
+            _ = reader.close(timeoutMilliseconds: closeTimeoutAfterFailureMilliseconds)
             throw error
         }
         return reader

@@ -6,7 +6,7 @@ package struct CollectorAddress: Sendable, Equatable {
     static let defaultPort: UInt16 = 4_318
     /// The port of an `https` URL that names none: the standard port of HTTPS. With TLS, there is usually a proxy in
     /// front of the collector.
-    static let securePortDefault: UInt16 = 443
+    static let defaultSecurePort: UInt16 = 443
 
     /// Whether TLS is used.
     package var isSecure: Bool
@@ -19,7 +19,7 @@ package struct CollectorAddress: Sendable, Equatable {
     package init?(_ text: String) {
         isSecure = text.hasPrefix("https://")
         let scheme = isSecure ? "https://" : "http://"
-        let defaultPort = isSecure ? Self.securePortDefault : Self.defaultPort
+        let defaultPort = isSecure ? Self.defaultSecurePort : Self.defaultPort
         guard text.hasPrefix(scheme), text.utf8.count <= 1_024, !text.contains(where: { "?#@".contains($0) }),
             let (server, path) = HostAndPort.splitURL(text.dropFirst(scheme.count), defaultPort: defaultPort)
         else { return nil }

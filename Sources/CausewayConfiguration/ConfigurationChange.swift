@@ -60,7 +60,7 @@ package struct ConfigurationChange {
                 continue
             }
             for key in ConfigurationSchema.appSectionKeys where !key.hasSameValue(configuration.apps[index], app) {
-                // If the list of policies was full, it does not contain a new policy. The app then keeps its
+                // A new policy is not in the list if the list had no room for it. An app with such a policy keeps its
                 // old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isPolicyKnown { key.copyValue(&configuration.apps[index], app) }

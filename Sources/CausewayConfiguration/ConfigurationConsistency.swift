@@ -122,8 +122,8 @@ enum ConfigurationConsistency {
         )
     }
 
-    /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict
-    /// each other, the fault names the number that the operator set. The other number may be a default.
+    /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict each
+    /// other, the fault names one that the operator set, because the other one may be a default.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?

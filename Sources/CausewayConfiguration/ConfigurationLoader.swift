@@ -1,10 +1,12 @@
 import Configuration
 import LiveActivity
 
-/// Finds faults that the schema cannot find, and returns each with its key. In `configuration`, each key in which the
-/// schema has found a fault has its default.
+/// Finds faults that the schema cannot find. Returns each fault with its key.
 ///
-/// - Parameter requiresFiles: whether a missing file is a fault.
+/// - Parameters:
+///   - configuration: the values that were read. If the schema has found a fault in a key, the key has its default
+///     here.
+///   - requiresFiles: whether a missing file is a fault.
 package typealias ConfigurationCheck =
     @Sendable (_ configuration: WorkerConfiguration, _ requiresFiles: Bool) -> [(key: String, message: String)]
 
@@ -26,7 +28,7 @@ package struct ConfigurationLoader: Sendable {
     /// Whether the files that the configuration names must be readable. True for a worker's start, false for
     /// a check on another machine.
     package var requiresFiles: Bool
-    /// Finds faults that the schema cannot find; nil: there is no such check.
+    /// A further check of the values that were read; nil for none.
     package var additionalCheck: ConfigurationCheck?
 
     package init(environment: [String: String], requiresFiles: Bool) {
@@ -55,8 +57,7 @@ package struct ConfigurationLoader: Sendable {
             requiresFiles: requiresFiles
         )
         configurationReader.additionalCheck = additionalCheck
-        // If the document cannot be parsed, do not read its keys: every required key would be reported as
-        // missing.
+        // If the document cannot be parsed, do not read its keys: every required key would be reported as missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
         let configuration = isUnreadable ? WorkerConfiguration() : configurationReader.readConfiguration()
         guard configurationReader.faults.isEmpty else {
@@ -114,8 +115,9 @@ private struct ConfigurationReader {
         }
         refuseSharedVariables(policies)
         refuseUnknownVariables(
-            memberKeys: apps.flatMap { name in ConfigurationSchema.appSectionKeys.map { "apps.\(name).\($0.name)" } }
-                + policies.flatMap(Self.keys(ofPolicy:))
+            appAndPolicyKeys: apps.flatMap { name in
+                ConfigurationSchema.appSectionKeys.map { "apps.\(name).\($0.name)" }
+            } + policies.flatMap(Self.keys(ofPolicy:))
         )
         if faults.isEmpty {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
@@ -238,9 +240,10 @@ private struct ConfigurationReader {
         }
     }
 
-    /// Returns the names of all apps or of all policies, sorted. They come from the file and the environment. Adds a
-    /// fault for each malformed name in the environment. A wrong number of names is a fault if the section has no other
-    /// fault.
+    /// Returns the names of all apps or of all policies, sorted. They come from the file and the environment.
+    ///
+    /// Adds a fault for each malformed name in the environment. If the section has no fault, also adds one for a wrong
+    /// number of names.
     private mutating func readAppOrPolicyNames(of section: NamedSection) -> [String] {
         var names = section.predefinedNames.union(document.namePlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
@@ -287,14 +290,14 @@ private struct ConfigurationReader {
         }
     }
 
-    private mutating func refuseUnknownVariables(memberKeys: [String]) {
+    private mutating func refuseUnknownVariables(appAndPolicyKeys: [String]) {
         let sectionNames = ConfigurationSchema.keys.filter { $0.valueKind == .properties }.map(\.name)
-        let keys = ConfigurationSchema.keys.filter { $0.valueKind != .properties }.map(\.name) + memberKeys
+        let keys = ConfigurationSchema.keys.filter { $0.valueKind != .properties }.map(\.name) + appAndPolicyKeys
         let knownVariables = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
         for (name, value) in environment
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !knownVariables.contains(name) {
             let isProperty = sectionNames.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
-            guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
+            guard !isProperty, !ConfigurationNames.isKubernetesServiceVariable(name, value: value) else { continue }
             let suggestion = NearestName.find(nearestTo: name, among: Array(knownVariables))
             addFault(
                 .variable(name),

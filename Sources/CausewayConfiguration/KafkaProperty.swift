@@ -33,8 +33,8 @@ package struct PropertyValueFile: Sendable, Equatable {
 
     /// Reads the whole file, without the line end that editors add at its end.
     ///
-    /// Called when a client's properties are collected. A worker keeps them, so it uses a replaced file from its next
-    /// start on.
+    /// A worker reads the file when it collects the properties of a client, and keeps these properties. If the file is
+    /// replaced later, the worker uses the new file only after its next start.
     ///
     /// - Throws: an error that names the property and the file.
     package func value() throws(KafkaError) -> String {
@@ -47,9 +47,11 @@ package struct PropertyValueFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// All properties that the consumer gets. A later property overrides an earlier property of the same name, so the
-    /// properties from the configuration's section `kafka.consumer` come last. The worker needs librdkafka's
-    /// statistics, because they say whether a broker is connected.
+    /// All properties that the consumer gets. If a name occurs twice, the later property counts, so the properties from
+    /// the configuration's section `kafka.consumer` come last.
+    ///
+    /// `statistics.interval.ms` makes librdkafka report statistics. The worker needs them, because they say whether a
+    /// broker is connected.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {
@@ -60,10 +62,12 @@ extension WorkerConfiguration.Kafka {
         }
     }
 
-    /// The properties of the producer. A record may wait 50 ms, so that librdkafka sends large batches: at 12,000
-    /// results a second, the size of the batches determines most of the cost. The wait delays offset commits, and
-    /// records that a lane reads, such as deferred commands and fan-out records. The wait does not delay the push of a
-    /// command in a lane.
+    /// All properties that the producer gets.
+    ///
+    /// With `linger.ms`, a record may wait 50 ms, so that librdkafka sends large batches: at 12,000 results a second,
+    /// the size of the batches determines most of the cost. The wait does not delay the push of a command in a lane. It
+    /// delays offset commits, because a record settles only when Kafka has its result. It also delays records that a
+    /// lane reads, such as deferred commands and fan-out records.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

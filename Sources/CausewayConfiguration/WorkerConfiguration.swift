@@ -77,7 +77,7 @@ extension WorkerConfiguration {
         package enum Mode: String, Sendable, CaseIterable {
             case single
             case sentinel
-            /// The client learns the servers that the URL does not name from those that it names.
+            /// A Redis Cluster. The URL needs to name only some of its servers: they tell the client the others.
             case cluster
         }
 
@@ -192,12 +192,12 @@ extension WorkerConfiguration {
         package var lanes = 0
         package var drainMilliseconds = 20_000
         package var memoryMebibytes = 0
-        /// Counts registrations too. (R4)
+        /// The maximum number of all records in a lane. (R4) Registrations count too, not only commands.
         package var commandsPerLane = 131_072
         package var retryMillisecondsMax = 300_000
         package var deferAfterMilliseconds = 10_000
         package var deferredDelayMilliseconds = 30_000
-        /// Compared with the unread commands of all partitions of the lane together.
+        /// A lane compares this number with the unread commands of all its partitions together.
         package var readAheadLagRecords = 10_000
         package var readAheadMillisecondsMax = 30_000
     }

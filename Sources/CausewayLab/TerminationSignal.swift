@@ -3,16 +3,16 @@ import Glibc
 
 /// Waits for SIGTERM or SIGINT.
 ///
-/// A handler catches the signals. Blocking them in one thread would not be enough: the runtime already has other
-/// threads, and a signal would end the process through one of these.
+/// A handler catches the signals. It would not be enough to block them in one thread, because the runtime already has
+/// other threads. A signal to one of these would end the process.
 struct TerminationSignal {
     /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe,
     /// because it has one set of handlers. The pipe is never closed.
     private static let pipeDescriptors: (reading: Int32, writing: Int32) = {
-        var ends: [Int32] = [-1, -1]
-        precondition(pipe(&ends) == 0, "a process that just started has descriptors left")
-        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        return (ends[0], ends[1])
+        var pipeEnds: [Int32] = [-1, -1]
+        precondition(pipe(&pipeEnds) == 0, "a process that just started has descriptors left")
+        for end in pipeEnds { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return (pipeEnds[0], pipeEnds[1])
     }()
 
     /// Installs the handlers. From now on, the signals do not end the process.

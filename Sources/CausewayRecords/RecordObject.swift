@@ -96,14 +96,15 @@ extension JSONValue {
         UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
     }
 
-    /// Applies the changes of a record to the JSON that the record was read from. `self` is the JSON of the changed
-    /// record. Unchanged parts stay as they were read: unknown keys, the digits of numbers, empty arrays.
+    /// Returns the JSON that a record was read from, with the changes that were made to the record since. `self` is the
+    /// JSON of the changed record. Unchanged parts stay as they were read: unknown keys, the digits of numbers, empty
+    /// arrays.
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
     ///   - unchanged: the JSON that the library would write if the record had not been changed. The differences between
     ///     `self` and `unchanged` are the changes.
-    ///   - nestedKeys: the keys of objects in which each value is changed separately. Other values are replaced
-    ///     completely.
+    ///   - nestedKeys: the keys of objects whose members are compared one by one. Any other changed value is replaced
+    ///     as a whole.
     func mergingChanges(into received: JSONValue, comparedWith unchanged: JSONValue, in nestedKeys: Set<String>)
         -> JSONValue
     {

@@ -99,8 +99,8 @@ actor ConfigurationReloader {
     }
 }
 
-/// The properties that distinguish two states of a file. Kubernetes updates a ConfigMap by replacing its file
-/// with another file.
+/// The properties that distinguish two states of a file. Kubernetes updates a ConfigMap by replacing its file with
+/// another file, which has another inode.
 private struct FileState: Equatable {
     var device: UInt64
     var inode: UInt64

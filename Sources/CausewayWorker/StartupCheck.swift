@@ -91,15 +91,15 @@ package enum StartupCheck {
 
     private static func checkKafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
         var configurationWithPresentFiles = kafka
-        configurationWithPresentFiles.propertyFiles.removeAll { !findings.canCheckFile($0.path) }
-        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canCheckFile(file.path) {
+        configurationWithPresentFiles.propertyFiles.removeAll { !findings.shouldCheckFile($0.path) }
+        for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.shouldCheckFile(file.path) {
             // librdkafka refuses a user without a password. The file with the password does not exist on this
             // machine, so the check uses the file's path as the password.
             configurationWithPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // Without `requiresFiles`, skip a property that names a file or directory that this machine does not have.
-            KafkaPropertyFile(property).map { findings.canCheckFile($0.path) } ?? true
+            KafkaPropertyFile(property).map { findings.shouldCheckFile($0.path) } ?? true
         }
         do {
             for fault in Consumer.findFaults(of: try configurationWithPresentFiles.consumerProperties.filter(isUsable))
@@ -145,7 +145,7 @@ package enum StartupCheck {
 
         /// Whether a file is checked. With `requiresFiles`, every file is checked, and a missing one is a fault.
         /// Otherwise missing files are skipped: the check may run on a machine that does not have the worker's files.
-        func canCheckFile(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
+        func shouldCheckFile(_ path: String) -> Bool { requiresFiles || access(path, F_OK) == 0 }
 
         /// Runs `make`, and records its error as a fault of the key.
         ///
@@ -162,7 +162,7 @@ package enum StartupCheck {
         }
 
         mutating func checkKey(_ key: String, file: String?, _ make: (String) throws -> Void) {
-            guard let file, !file.isEmpty, canCheckFile(file) else { return }
+            guard let file, !file.isEmpty, shouldCheckFile(file) else { return }
             checkKey(key) { try make(file) }
         }
     }

@@ -15,8 +15,8 @@ extension Delivery {
         outgoingRecords.endPauseIfDue(now: now)
         deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
-        // The due time only wakes the lane. The check runs when the shell then asks for a store call or a push
-        // (`checkReadAheadEnd`). If the lane must read ahead further, the check sets the next due time.
+        // This due time has only woken the lane. The check itself (`checkReadAheadEnd`) runs when the shell next asks
+        // for a store call or a push. If the lane must read ahead further, the check sets the next due time.
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if awaitingStoreRecordCount > 0 { storeOutageWatch.beginWaitIfNone(now: now) }
         deallocateSpareBlocks(now: now)

@@ -44,9 +44,9 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// The last `aps` dictionary that was read. Many commands have the same dictionary as the command before. It is
-    /// then not decoded again, so reading a command of 456 bytes takes 2,200 instructions instead of 5,400.
-    var lastAps = ApsCache()
+    /// Remembers the last `aps` dictionary that was read. Many commands have the same dictionary as the command before.
+    /// It is then not decoded again, so reading a command of 456 bytes takes 2,200 instructions instead of 5,400.
+    var apsCache = ApsCache()
     /// The contracts of those apps that have one: what the phones of the app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
@@ -71,18 +71,18 @@ public struct Delivery: ~Copyable {
     /// `areAudienceMembersComplete` is true. They have a queue of their own, so that newer commands do not wait behind
     /// them.
     var rereadHandovers: IndexQueue<RecordIndex>
-    /// False while Redis may lack members of audiences after a loss of data; the commands in `rereadHandovers` then
-    /// wait. The shell sets it to true when the members are registered again, or when the wait for them reaches its
-    /// limit. (R26)
+    /// Whether Redis has all members of audiences. False while some may be missing after a loss of data; the commands
+    /// in `rereadHandovers` then wait. The shell sets it to true when the members are registered again, or when the
+    /// wait for them reaches its limit. (R26)
     public var areAudienceMembersComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var earliestPoolReviewAtMilliseconds: Int64 = .min
     let pools: PoolTable
-    /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its address. Without
-    /// this property, each call of a method that only reads would copy the whole struct: more than 1,000 bytes, several
-    /// times for each command.
-    private let fixedAddressMarker = Atomic<Bool>(false)
+    /// Never read. It keeps the compiler from copying the core. A type with an `Atomic` has a fixed address, so the
+    /// compiler passes the core by its address. Otherwise each call of a method that only reads would copy the whole
+    /// struct: more than 1,000 bytes, several times for each command.
+    private let copyPreventingAtomic = Atomic<Bool>(false)
     /// What `takeNextPush` changed for the last push, so that `pushNotSent` can undo it if no stream takes the
     /// push.
     var lastOfferedPush = OfferedPush()
@@ -91,8 +91,8 @@ public struct Delivery: ~Copyable {
     private var countersByApp: [AppCounters]
     /// When unused blocks were last deallocated, a monotonic time.
     var deallocatedBlocksAtMilliseconds: Int64 = 0
-    /// The number of records whose next step needs a reply of the store. Some calls need no reply before the next step,
-    /// so their records are not counted (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records that cannot continue before the store has replied to a call. Calls whose replies no record
+    /// waits for do not count (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var awaitingStoreRecordCount = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -107,10 +107,10 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.reloadable.policies)
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving at `activityCountMaxWhileReceiving`. Each record received by then may still add one
-        // activity: for example, a registration may release a held command of another activity.
+        // The lane stops receiving when it has `activityCountMaxWhileReceiving` activities. Each record that it already
+        // has may still add one more: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activityCountMaxWhileReceiving(configuration) + recordsMax
-        // At most four calls name a record at a time. But a tombstone has up to three calls for each app.
+        // A record has at most four calls at a time. But a tombstone has up to three for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)

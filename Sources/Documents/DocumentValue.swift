@@ -56,7 +56,8 @@ extension DocumentValue {
     /// is not longer than `lineCharactersMax`.
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// The maximum length of an array or object on one line, with the line's indentation but without the value's key.
+    /// The maximum length of an array or object on one line. The line's indentation counts; a key before the value does
+    /// not.
     private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {
@@ -77,8 +78,8 @@ extension DocumentValue {
         }
     }
 
-    /// Whether the value may be on one line: a scalar, an array of scalars, or an object of at most three
-    /// members that are scalars or arrays of scalars.
+    /// Whether the value is one of these: a scalar; an array of scalars; an object of at most three members, each of
+    /// which is a scalar or an array of scalars.
     private var mayBeOnOneLine: Bool {
         switch self {
         case .null, .text, .number, .boolean: true

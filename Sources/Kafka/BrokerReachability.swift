@@ -10,12 +10,13 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
 
 /// Waits until a broker has responded to the client. Meanwhile the client's log handler gets its errors.
 ///
-/// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
+/// - Parameter whileWaiting: called after each request without a response: about every half second at first, later
+///   about every 5 s.
 /// - Returns: whether a broker has responded.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // Each request waits longer than the one before, up to 5 s. A request that times out is lost, so a slow broker
-    // can respond only to a request that waits long enough.
+    // Each request waits longer than the one before, up to 5 s. A request that times out is lost: a broker that needs
+    // two seconds never responds in time to requests that wait half a second.
     var requestTimeoutMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
@@ -44,7 +45,8 @@ extension Consumer {
 extension TopicAdministrator {
     /// Waits until a broker has responded.
     ///
-    /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
+    /// - Parameter whileWaiting: called after each request without a response: about every half second at first, later
+    ///   about every 5 s.
     /// - Returns: whether a broker has responded.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
@@ -55,7 +57,8 @@ extension TopicAdministrator {
 extension PartitionReader {
     /// Waits until a broker has responded.
     ///
-    /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
+    /// - Parameter whileWaiting: called after each request without a response: about every half second at first, later
+    ///   about every 5 s.
     /// - Returns: whether a broker has responded.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)

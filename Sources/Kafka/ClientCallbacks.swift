@@ -41,8 +41,8 @@ final class ClientCallbacks {
         }
     }
 
-    /// Passes a log line, an error or statistics to the log handler. A producer needs this method, because librdkafka
-    /// calls no callbacks for a queue that is polled for events.
+    /// Passes a log line, an error or statistics to the log handler. Only a producer needs this method: it polls its
+    /// queue for events, and then librdkafka calls no callbacks.
     func deliver(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {

@@ -54,7 +54,7 @@ struct ClientConfiguration: ~Copyable {
     }
 
     borrowing func hasProperty(_ name: String) -> Bool {
-        // librdkafka writes the size of the text even if no text is wanted, so it needs `size`.
+        // Without a buffer, librdkafka writes no value, only the size of the value. So it needs `size`.
         var size = 0
         return rd_kafka_conf_get(handle, name, nil, &size) == RD_KAFKA_CONF_OK
     }
@@ -96,9 +96,9 @@ struct ClientConfiguration: ~Copyable {
         return client
     }
 
-    /// Returns the error for a client that librdkafka did not make. The text of librdkafka may begin with the
-    /// property, for example `ssl.ca.location failed: error:05800088:x509 certificate routines::no
-    /// certificate…`.
+    /// Returns the error for a client that librdkafka did not make. If librdkafka's text begins with a property, the
+    /// error names this property. An example of such a text is `ssl.ca.location failed: error:05800088:x509 certificate
+    /// routines::no certificate…`.
     private borrowing func creationError(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
         guard let separator = text.firstRange(of: " failed: "),
             let refusedValue = value(of: String(text[..<separator.lowerBound])),

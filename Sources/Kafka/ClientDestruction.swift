@@ -10,11 +10,12 @@ public enum CloseOutcome: Sendable {
     case unfinished
 }
 
-/// Destroys `client`, and waits at most until `deadline`. The outcome is also `.unfinished` if the system has no
-/// descriptor or thread for this. The caller must not use the client afterwards, whatever the outcome.
+/// Destroys `client`, and waits at most until `deadline`. If the system has no descriptor or thread for this, the
+/// outcome is `.unfinished` too. The caller must not use the client afterwards, whatever the outcome.
 ///
 /// `rd_kafka_destroy` waits until every record and topic handle is released, so it can wait forever. So it runs on a
-/// thread of its own, which closes its end of a pipe when the call returns.
+/// thread of its own, and this function waits at a pipe: the thread closes its end of the pipe when `rd_kafka_destroy`
+/// has returned.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
     var pipeEnds: (reading: Int32, writing: Int32) = (-1, -1)
     let pipeResult = withUnsafeMutableBytes(of: &pipeEnds) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }

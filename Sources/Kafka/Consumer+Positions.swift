@@ -24,9 +24,9 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // Ignore the result. The call wakes the brokers' threads when it queues its requests to the brokers. With a
-        // timeout of 0 it normally ends, with an error, before the brokers respond. After any other error, the threads
-        // still notice within a second that the queue has room.
+        // Ignore the result: the call has already woken the brokers' threads when it queued its requests. With a
+        // timeout of 0 it normally ends with an error, before the brokers respond. If it fails for another reason, the
+        // threads still notice within a second that the queue has room.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -66,10 +66,11 @@ extension Consumer {
         seekToWakeFetching(changedPartitions)
     }
 
-    /// Seeks each resumed partition to the offset that `pause(_:rewindingTo:)` set, or else to its present position.
-    /// A seek to the present position only wakes the thread of the partition's broker. The resume of librdkafka 2.0.2
-    /// wakes the thread only if the partition has no offset yet and `auto.offset.reset` names one. Without the seek, an
-    /// idle thread would notice any other resume up to a second too late.
+    /// Wakes the threads that fetch the resumed partitions. It does so with a seek: to the offset that
+    /// `pause(_:rewindingTo:)` set, or else to the partition's present position, which changes nothing.
+    ///
+    /// Without the seek, an idle thread would notice the resume up to a second too late. The resume of librdkafka 2.0.2
+    /// itself wakes the thread only if the partition has no offset yet and `auto.offset.reset` names one.
     private func seekToWakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = readPositions(of: CollectionOfOne(partition))
@@ -95,12 +96,12 @@ extension Consumer {
         return list
     }
 
-    /// Continues reading at another position. Records that were fetched before are discarded. Waits until the
-    /// seek is done, at most `requestTimeoutMilliseconds`.
+    /// Continues reading at another position. Records that were fetched before are discarded. Waits until the seek is
+    /// done, at most `requestTimeoutMilliseconds`.
     ///
-    /// Also restarts a partition that stopped after an error. The eager protocol allows this only by a new
-    /// assignment of all partitions. The other partitions then continue at their positions, and their records
-    /// that were fetched and not polled are fetched again.
+    /// Also restarts a partition that stopped after an error. With the eager protocol, only a new assignment of all
+    /// partitions can do so. Then the other partitions continue at their positions, and their records that were fetched
+    /// and not polled are fetched again.
     public func seek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         precondition(isOpen)
         rewoundOffsets[partition] = nil
@@ -131,9 +132,11 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again: one at the position, the others where they are. Paused partitions are resumed
-    /// before, and paused again afterwards. Otherwise the new assignment would make librdkafka forget the pause without
-    /// starting the partitions, and a later `resume` could not start them either.
+    /// Assigns all partitions again: one at the position, the others where they are.
+    ///
+    /// Paused partitions are resumed before the assignment, and paused again after it. If they were still paused during
+    /// the assignment, librdkafka would forget the pause without starting them, and a later `resume` could not start
+    /// them either.
     private func reassignAllPartitions(moving partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.
@@ -150,8 +153,8 @@ extension Consumer {
         return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
-    /// Returns the range of offsets that the last fetch reported, without asking a broker. The lag is `high`
-    /// minus the offset of the next record to settle. Nil if librdkafka does not know the partition.
+    /// Returns the range of offsets that the last fetch reported, without asking a broker. Nil if librdkafka does not
+    /// know the partition. The caller can compute the lag: `high` minus the offset of the next record to settle.
     public func watermarks(of partition: TopicPartition) -> Watermarks? {
         precondition(isOpen)
         var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
@@ -165,8 +168,8 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Asks the brokers where the logs of these partitions end, and waits for the brokers. For a partition that is not
-    /// fetched, `watermarks` knows no end or an old one.
+    /// Asks the brokers where the logs of these partitions end, and waits for the brokers. `watermarks` cannot say this
+    /// for a partition that is not fetched: it knows no end, or an old one.
     ///
     /// - Returns: the ends of those partitions for which a broker responded.
     public func fetchLogEndOffsets(
@@ -181,9 +184,9 @@ extension Consumer {
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, timeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var logEndOffsets: [TopicPartition: Int64] = [:]
-        for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) })
-        where element.0 == RD_KAFKA_RESP_ERR_NO_ERROR && element.1 >= 0 {
-            logEndOffsets[partition] = element.1
+        for (partition, element) in zip(partitions, list.map { (code: $0.err, offset: $0.offset) })
+        where element.code == RD_KAFKA_RESP_ERR_NO_ERROR && element.offset >= 0 {
+            logEndOffsets[partition] = element.offset
         }
         return logEndOffsets
     }
@@ -217,16 +220,18 @@ extension Consumer {
         precondition(isOpen)
         let list = PartitionList(capacity: partitions.count)
         for partition in partitions {
-            // For `rd_kafka_offsets_for_times`, -1 means the end of the log and -2 its beginning. So 0 replaces a
-            // negative time.
+            // `rd_kafka_offsets_for_times` takes -1 as the end of the log and -2 as its beginning. So replace a
+            // negative time by 0.
             list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
         }
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestTimeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var offsets: [TopicPartition: Int64] = [:]
-        for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) }) {
-            guard element.0 == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(element.0, partition: partition) }
-            if element.1 >= 0 { offsets[partition] = element.1 }
+        for (partition, element) in zip(partitions, list.map { (code: $0.err, offset: $0.offset) }) {
+            guard element.code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                throw KafkaError(element.code, partition: partition)
+            }
+            if element.offset >= 0 { offsets[partition] = element.offset }
         }
         return offsets
     }
@@ -243,10 +248,11 @@ extension Consumer {
         let list = PartitionList(partitions, of: topics)
         let code = list.withPointer { rd_kafka_committed(handle, $0, timeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
-        return zip(partitions, list.map { ($0.err, $0.offset) })
+        return zip(partitions, list.map { (code: $0.err, offset: $0.offset) })
             .map { partition, element in
-                element.0 == RD_KAFKA_RESP_ERR_NO_ERROR
-                    ? .success(element.1 >= 0 ? element.1 : nil) : .failure(KafkaError(element.0, partition: partition))
+                element.code == RD_KAFKA_RESP_ERR_NO_ERROR
+                    ? .success(element.offset >= 0 ? element.offset : nil)
+                    : .failure(KafkaError(element.code, partition: partition))
             }
     }
 }

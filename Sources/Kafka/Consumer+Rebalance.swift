@@ -53,12 +53,13 @@ extension Consumer {
         }
     }
 
-    /// Requests the committed offsets of these partitions, so that two things are known before the first
-    /// record arrives: the lag, and the settled records above the committed offset.
+    /// Requests the committed offsets of these partitions. So two things are known before the first record arrives: the
+    /// lag, and the settled records above the committed offset.
     ///
-    /// If `auto.offset.reset` is `error`, a partition without a committed offset is read from its beginning. With the
-    /// eager protocol, this method sets that position, because later only a new assignment of all partitions could set
-    /// it. With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
+    /// If `auto.offset.reset` is `error`, a partition without a committed offset must be read from its beginning:
+    /// - With the eager protocol, this method sets that position. Later, only a new assignment of all partitions could
+    ///   set it.
+    /// - With the cooperative protocol, the partition stops with an error, and the caller restarts it with `seek`.
     ///
     /// Waits for the coordinator. If the coordinator does not respond, librdkafka asks it again by itself.
     private func loadStartPositions(
@@ -93,8 +94,8 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Requests the ends of the logs of partitions that have commit metadata. The consumer's owner compares the settled
-    /// offsets in the metadata with the end: an offset that is not below the end must be wrong.
+    /// Requests the ends of the logs of partitions that have commit metadata. With the end, the consumer's owner checks
+    /// the settled offsets in the metadata: an offset that is not below the end must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata =
             committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEndOffset == nil }

@@ -56,8 +56,10 @@ public final class Consumer {
     /// thread gets no records.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
     /// The longest time that an assignment waits for the ends of the partitions' logs. No partition is read during the
-    /// wait, so the time is short. The settled offsets in a commit's metadata must be below the log's end. If the end
-    /// is not known, these offsets are not used, and their records are processed again.
+    /// wait, so the time is short.
+    ///
+    /// The ends show which settled offsets in a commit's metadata must be wrong. If an end is not known, the settled
+    /// offsets of its partition are not used, and their records are processed again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether a full queue stops librdkafka's fetching for up to a second, even if the queue has room sooner. If true,
@@ -73,9 +75,11 @@ public final class Consumer {
 
     /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. A partition is missing if the coordinator did
-    /// not respond or refused it, until `seek` sets its position. If `auto.offset.reset` is not `error`, librdkafka
-    /// chooses the positions, and only partitions with a `seek` are here.
+    /// The position at which reading of each assigned partition begins.
+    ///
+    /// If the coordinator did not respond or refused a partition, the partition is missing here until `seek` sets its
+    /// position. If `auto.offset.reset` is not `error`, librdkafka chooses the positions, and only partitions with a
+    /// `seek` are here.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
@@ -87,8 +91,8 @@ public final class Consumer {
     /// when `seek` sets another position, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
-    /// Whether there was an assignment. If a consumer is closed before its first assignment, an assertion in the
-    /// cooperative-sticky assignor of librdkafka 2.0.2 aborts the process.
+    /// Whether this consumer has had an assignment. Before that, `close` must wait: otherwise an assertion in the
+    /// cooperative-sticky assignor of librdkafka 2.0.2 could abort the process.
     var hasHadAssignment = false
     var isOpen = true
     /// The time by which the consumer must be closed; nil before `close`.

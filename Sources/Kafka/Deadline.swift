@@ -5,8 +5,8 @@ struct Deadline {
     private let endMilliseconds: Int64
 
     init(afterMilliseconds: Int64) {
-        let sum = Self.nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
-        endMilliseconds = sum.overflow ? .max : sum.partialValue
+        let (end, overflows) = Self.nowMilliseconds.addingReportingOverflow(max(0, afterMilliseconds))
+        endMilliseconds = overflows ? .max : end
     }
 
     var hasPassed: Bool { remainingMilliseconds == 0 }

@@ -1,23 +1,22 @@
 import CRdkafka
 import Reactor
 
-/// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the
-/// demo.
+/// A Kafka cluster inside this process: librdkafka's mock cluster, in memory, on loopback. For tests and the demo.
 ///
 /// What this cluster does not do:
 /// - A group has one member at most: a second member gets no assignment while the first is in the group.
 /// - It cannot look up offsets by time, delete topics, or keep data over a restart.
 /// - It ignores `fetch.min.bytes`, and responds to a fetch with one batch per partition.
-/// - If a fetch finds no records, the response comes after the whole `fetch.wait.max.ms`, even if records
-///   arrive meanwhile. So this property determines the latency.
+/// - If a fetch finds no records, the response comes after the whole `fetch.wait.max.ms`, even if records arrive
+///   meanwhile. So this property determines the latency.
 ///
 /// A new group waits 3 s for its partitions. A group that was used before waits about as long as its session timeout.
 ///
-/// - Important: A partition keeps only its newest batches: at most 100,000, with at most
-///   `retainedBytesPerPartition` together. It silently deletes older batches, whether they were read or not. If a
-///   reader falls that far behind, its offset is out of range: with `auto.offset.reset=error` it gets an error,
-///   with `earliest` the loss is silent. Spread the load over partitions, so that the unread part of each,
-///   compressed, stays below these limits.
+/// - Important: A partition keeps only its newest batches: at most 100,000, with at most `retainedBytesPerPartition`
+///   together. It silently deletes older batches, even if nobody has read them. The offset of a reader whose next batch
+///   was deleted is out of range. With `auto.offset.reset=error` the reader then gets an error; with `earliest` it
+///   loses the records silently. So spread the load over partitions: the unread part of each, compressed, must stay
+///   below these limits.
 public final class EmbeddedBroker {
     /// Bytes that a partition keeps, counted in the compressed form that the producer sent.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
@@ -86,9 +85,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones; -1 means all brokers. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // The mock cluster closes its listener and binds the port again. If the port is in use, the mock cluster
-        // ends this process. A program that is just being started may still have a copy of the listener, so no
-        // program may start meanwhile.
+        // The mock cluster closes its listener and binds the port again. If the port is still in use, the mock cluster
+        // ends this process. A program that is just being started may still have a copy of the listener. So no program
+        // may start meanwhile.
         try ProcessStartLock.runExclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }

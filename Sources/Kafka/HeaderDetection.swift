@@ -12,15 +12,15 @@ enum HeaderDetection {
     ///    the result is false.
     /// 2. It reads the byte after the value. 0 means no headers.
     ///
-    /// Even in the format of magic 2, the check fails in two cases:
-    /// - The value has a mebibyte or more, so its length takes four bytes. The check refuses four bytes, because older
+    /// In two cases the result is false although the format is that of magic 2:
+    /// - The value has a mebibyte or more, so its length takes four bytes. Step 1 refuses four bytes, because older
     ///   formats store every length in four bytes.
     /// - librdkafka has copied the key and the value to separate addresses. The bytes before the value are then
     ///   practically never its length.
     ///
-    /// The read is safe: in the format of magic 2, at least one byte follows the value. In a record that a broker has
-    /// damaged, the byte may belong to what follows the record. At worst, the record then counts as one without
-    /// headers, and librdkafka would find no headers in it either.
+    /// The read in step 2 is safe: in the format of magic 2, at least one byte follows the value. In a record that a
+    /// broker has damaged, the byte may belong to what follows the record. At worst, the record then counts as one
+    /// without headers, and librdkafka would find no headers in it either.
     ///
     /// - Parameter value: the value of the same record as the key.
     static func certainlyHasNoHeaders(key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
@@ -34,7 +34,7 @@ enum HeaderDetection {
             guard (byte & 0x80 == 0) == (position + 1 == Int(lengthBytes)) else { return false }
             length |= Int(byte & 0x7F) << (7 * position)
         }
-        // The varint is zigzag-encoded: a number that is not negative is stored doubled.
+        // The varint is zigzag-encoded, which doubles every number that is not negative.
         guard length == value.count << 1 else { return false }
         return start.load(fromByteOffset: value.count, as: UInt8.self) == 0
     }

@@ -14,9 +14,9 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether `description` leaves out librdkafka's name of the code. True for errors whose reason already says what
-    /// the name says.
-    public var describesReasonOnly = false
+    /// Whether `description` is only the reason, without librdkafka's name of the code. True for errors whose reason
+    /// already says what the name says.
+    public var isDescribedByReasonOnly = false
     /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
     /// the partition.
     public var partition: TopicPartition?
@@ -62,7 +62,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// and there are few names.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
-    public var description: String { reason.isEmpty ? name : describesReasonOnly ? reason : "\(name): \(reason)" }
+    public var description: String { reason.isEmpty ? name : isDescribedByReasonOnly ? reason : "\(name): \(reason)" }
 }
 
 extension KafkaError {
@@ -103,7 +103,7 @@ extension KafkaError {
 
     private static func withOwnReason(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
         var error = KafkaError(code, reason)
-        error.describesReasonOnly = true
+        error.isDescribedByReasonOnly = true
         return error
     }
 

@@ -68,8 +68,8 @@ public enum KafkaProperties {
             ("isolation.level", "read_committed"),
             // Switching this check off did not make a backlog cheaper (Measurements.md).
             ("check.crcs", "true"),
-            // A log can end with a transaction's marker or an open transaction. A reader gets no record for a marker or
-            // an open transaction. So only this property shows that the end is reached.
+            // A log can end with the marker of a transaction, or with an open transaction. A reader gets no record for
+            // either. So only this property tells the reader that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
             ("queued.max.messages.kbytes", String(consumerQueueKilobytesMax)),
@@ -82,17 +82,17 @@ public enum KafkaProperties {
 
     /// Further defaults of every `Consumer`. A property that the loaded librdkafka does not know is left out.
     ///
-    /// A full queue stops fetching. Since librdkafka 2.2, the stop lasts for `fetch.queue.backoff.ms`. With its default
-    /// of 1 s, a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use
-    /// `Consumer.wakeFetching` instead.
+    /// librdkafka stops fetching when its queue is full. Since 2.2, the stop lasts for `fetch.queue.backoff.ms`. With
+    /// the default of 1 s, a lane that reads a backlog would be idle for most of this time. Before 2.2 this property
+    /// does not exist, and the caller must use `Consumer.wakeFetching` instead.
     static let consumerDefaultsWhereKnown: [Property] = [(fetchQueueBackoffName, "20")]
     static let fetchQueueBackoffName = "fetch.queue.backoff.ms"
 
     /// Defaults of every producer.
     public static let producerDefaults: [Property] =
         commonDefaults + [
-            // A producer must not create topics. For a consumer, false is the default. If a consumer sets this
-            // property, librdkafka warns about each broker that does not know the property.
+            // A producer must not create topics. A consumer does not need this property: false is its default. If a
+            // consumer sets it, librdkafka warns about each broker that does not know the property.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),
@@ -103,8 +103,8 @@ public enum KafkaProperties {
             ("linger.ms", "5"),
             ("batch.num.messages", "10000"),
             ("compression.type", "lz4"),
-            // The Java client's partitioner. With it, Java clients and Causeway put a key into partitions with the
-            // same number, in all topics with equally many partitions. Records without a key go to random partitions.
+            // The Java client's partitioner. With it, a Java client and Causeway choose the same partition number for a
+            // key, in all topics with equally many partitions. Records without a key go to random partitions.
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessagesMax)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytesMax)),
@@ -114,8 +114,9 @@ public enum KafkaProperties {
         ]
 
     /// A rule for a property on which one of Causeway's promises depends. The rule is checked after the user's
-    /// properties are applied. It also holds if the user sets an alias of the property, because librdkafka then sets
-    /// the property `name`.
+    /// properties are applied.
+    ///
+    /// A user cannot avoid the rule with an alias of the property: librdkafka then sets the property `name` itself.
     struct PropertyRule {
         var name: String
         var permits: @Sendable (_ value: String) -> Bool

@@ -21,11 +21,11 @@ public struct CommittedOffset: Sendable {
     }
 }
 
-/// The offsets that a consumer has stored. Each offset is either unsent, or sent to the group's coordinator. A refused
-/// offset is unsent again.
+/// The offsets that a consumer has stored, and whether each was sent to the group's coordinator. An offset that the
+/// coordinator refuses counts as unsent again.
 ///
-/// At most one commit is in flight at a time. The exception is `commit(until:)`: if an earlier commit has no
-/// acknowledgement at the deadline, a second commit follows the first on the same connection.
+/// At most one commit is in flight at a time, with one exception. If `commit(until:)` gets no acknowledgement of an
+/// earlier commit before its deadline, it sends a second commit, on the same connection.
 struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
@@ -54,11 +54,11 @@ struct OffsetCommits {
         acknowledgementQueue = rd_kafka_queue_new(client)
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
-        let isKnown =
+        let hasInterval =
             rd_kafka_conf_get(rd_kafka_conf(client), "auto.commit.interval.ms", &value, &size) == RD_KAFKA_CONF_OK
-        // The value is always a number: the consumer's defaults set the property, and librdkafka accepts only numbers
+        // This conversion cannot fail: the consumer's defaults set the property, and librdkafka accepts only numbers
         // for it.
-        intervalMilliseconds = isKnown ? Int64(strtoll(value, nil, 10)) : 0
+        intervalMilliseconds = hasInterval ? Int64(strtoll(value, nil, 10)) : 0
     }
 
     func destroyQueue() { rd_kafka_queue_destroy(acknowledgementQueue) }
@@ -105,14 +105,14 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether the next commit should send refused offsets again, because the reason was a rebalance or metadata that
-    /// is too long. The next commit leaves out such metadata.
+    /// Whether refused offsets should be sent again: they were refused because of a rebalance, or because their
+    /// metadata is too long. In the second case, the next commit leaves the metadata out.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the acknowledgement of a commit, which may refuse offsets. The next commit sends refused offsets again.
     ///
-    /// - Returns: an error that is not temporary; nil if there is none. `rebalanceRefusal` keeps the temporary error
-    ///   of a rebalance.
+    /// - Returns: why the commit failed; nil if it succeeded, or failed only because of a rebalance. `rebalanceRefusal`
+    ///   keeps the error of a rebalance.
     mutating func handleAcknowledgement(_ event: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
         isCommitInFlight = false
         rebalanceRefusal = nil
@@ -147,8 +147,8 @@ struct OffsetCommits {
         return failure
     }
 
-    /// Whether an error is temporary. In a rebalance, once the members have joined, the coordinator refuses commits
-    /// until the group's leader has assigned the partitions.
+    /// Whether a refusal is temporary. During a rebalance, the coordinator refuses commits from the time when the
+    /// members have joined until the group's leader has assigned the partitions.
     private static func isTemporary(_ code: rd_kafka_resp_err_t) -> Bool {
         code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS
     }
@@ -200,8 +200,8 @@ extension Consumer {
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
     }
 
-    /// Commits and waits for the acknowledgement until the deadline. `rd_kafka_commit` has no time limit, so the
-    /// acknowledgement comes on a queue instead.
+    /// Commits, and waits for the acknowledgement until the deadline. The acknowledgement comes on a queue, because a
+    /// wait at a queue has a time limit, and `rd_kafka_commit` has none.
     ///
     /// The coordinator may refuse the commit because of a rebalance, or because its metadata is too long. The commit is
     /// then retried until the deadline: a consumer that leaves the group has no later opportunity.
@@ -216,8 +216,8 @@ extension Consumer {
         }
     }
 
-    /// Waits before a commit is sent again, because no event says when the coordinator accepts commits again. If an
-    /// acknowledgement of an earlier commit arrives, the wait ends.
+    /// Waits a short time before a refused commit is sent again, because no event says when the coordinator accepts
+    /// commits again. The wait ends early if an acknowledgement of an earlier commit arrives.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let waitMilliseconds = deadline.remainingMilliseconds(atMost: Self.commitRetryPauseMilliseconds)
         if let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) {

@@ -114,9 +114,9 @@ public final class Producer: @unchecked Sendable {
             topic.handle,
             partition,
             RD_KAFKA_MSG_F_COPY,
-            value.map { UnsafeMutableRawPointer(mutating: start(of: $0)) },
+            value.map { UnsafeMutableRawPointer(mutating: nonNilAddress(of: $0)) },
             value?.count ?? 0,
-            key.map { start(of: $0) },
+            key.map { nonNilAddress(of: $0) },
             key?.count ?? 0,
             UnsafeMutableRawPointer(bitPattern: UInt(tag))
         )
@@ -148,10 +148,10 @@ public final class Producer: @unchecked Sendable {
             arguments[2].vtype = RD_KAFKA_VTYPE_MSGFLAGS
             arguments[2].u.i = RD_KAFKA_MSG_F_COPY
             arguments[3].vtype = RD_KAFKA_VTYPE_KEY
-            arguments[3].u.mem.ptr = key.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
+            arguments[3].u.mem.ptr = key.map { UnsafeMutableRawPointer(mutating: nonNilAddress(of: $0)) }
             arguments[3].u.mem.size = key?.count ?? 0
             arguments[4].vtype = RD_KAFKA_VTYPE_VALUE
-            arguments[4].u.mem.ptr = value.map { UnsafeMutableRawPointer(mutating: start(of: $0)) }
+            arguments[4].u.mem.ptr = value.map { UnsafeMutableRawPointer(mutating: nonNilAddress(of: $0)) }
             arguments[4].u.mem.size = value?.count ?? 0
             arguments[5].vtype = RD_KAFKA_VTYPE_HEADERS
             arguments[5].u.headers = list
@@ -238,8 +238,8 @@ extension Producer {
             pollReports(body)
             if outstandingCount == 0 { return true }
             if deadline.hasPassed { return false }
-            // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. The call takes no
-            // reports, because they are events: `pollReports` above takes them.
+            // While `rd_kafka_flush` waits, the client sends records without waiting for `linger.ms`. The call itself
+            // takes no reports, because this client delivers them as events: `pollReports` above takes them.
             rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMillisecondsMax))
         }
     }
@@ -279,6 +279,6 @@ extension Producer {
 
 /// Returns the base address of a buffer, never nil: librdkafka takes nil for "no value", and the base address of an
 /// empty buffer may be nil.
-private func start(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
+private func nonNilAddress(of bytes: UnsafeRawBufferPointer) -> UnsafeRawPointer {
     bytes.baseAddress ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
 }

@@ -5,15 +5,15 @@ import Glibc
 /// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a
 /// partition often differ only in their activity. Comparing bytes costs far less than parsing them.
 ///
-/// It is enough to compare the bytes of the dictionary: it ends at its closing brace, and no byte after the brace
-/// changes its meaning.
+/// Only the dictionary's own bytes are compared. The bytes after its closing brace cannot change what the dictionary
+/// means.
 public struct ApsCache: ~Copyable {
     /// Nil in a cache that never remembers a dictionary (``disabled``).
     private let dictionaryStart: UnsafeMutableRawPointer?
     private var dictionaryByteCount = 0
-    /// Identifies the dictionary of the last record that was decoded without a fault: records with the same number have
-    /// the same dictionary. Each dictionary that is parsed without a fault, remembered or not, increases the number,
-    /// and so does each call of ``forget()``.
+    /// The number of the dictionary in the last record that was decoded without a fault. Records with the same number
+    /// have the same dictionary. A dictionary that is parsed without a fault gets a new number, even if it is not
+    /// remembered. A dictionary that is copied from this cache keeps its number. ``forget()`` also makes a new number.
     public private(set) var apsDictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
@@ -55,8 +55,8 @@ public struct ApsCache: ~Copyable {
     }
 
     /// Forgets the last dictionary and increases ``apsDictionaryNumber``. The core calls this after it has dropped
-    /// fields from a record (R33), so that the record's body differs from its dictionary. Records with the same number
-    /// share a body, so no later record may get this record's number.
+    /// fields from a record (R33). The body of this record lacks the dropped fields. Records with the same number share
+    /// a body, so no later record may get the number of this record.
     public mutating func forget() {
         apsDictionaryNumber &+= 1
         dictionaryByteCount = 0
@@ -67,8 +67,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         apsDictionaryNumber &+= 1
-        // A dictionary that is too long is not remembered. The cache must also forget the previous dictionary: a record
-        // that repeated it would get `apsDictionaryNumber`, which is now the number of the long dictionary.
+        // A dictionary that is too long is not remembered, but it has just got a new number. So the cache also forgets
+        // the previous dictionary: a record that repeats the previous dictionary would get this new number too.
         guard let dictionaryStart, range.count <= Limits.bodyBytesMax else {
             dictionaryByteCount = 0
             return

@@ -36,7 +36,7 @@ extension Command {
             case .staleDate:
                 (staleDateSeconds, members.position) = try text.readSeconds(position, field)
             case .contentState:
-                if let end = templates.matchedEnd(ofStateAt: position, in: text) {
+                if let end = templates.endOfMatchingState(at: position, in: text) {
                     members.position = end
                 } else {
                     members.position = try text.skipObject(position, depth: 2, field)

@@ -99,8 +99,8 @@ extension Body {
     /// value; if there is none, the one before the key. There is always a comma, because `aps` has other required keys.
     private static func alertMember(of body: UnsafeRawBufferPointer, _ layout: Layout) -> Range<Int> {
         let quote = UInt8(ascii: "\"")
-        // Finds the key's two quotes, from right to left. There is no quote between them: even with escapes, the key is
-        // `alert`.
+        // Finds the two quotes around the key, from right to left. The key is `alert`, perhaps written with escapes. So
+        // the key itself contains no quote.
         var start = Int(layout.alert.offset) - 1
         for _ in 0..<2 {
             while body[start] != quote { start -= 1 }

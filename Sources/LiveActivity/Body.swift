@@ -1,6 +1,6 @@
-/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the decoded record.
-/// Afterwards, only the timestamp and the alert may be changed. If fields were dropped (R33), the decoded record is the
-/// one without these fields.
+/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the command's record. If
+/// fields were dropped (R33), this is the shortened record. After a body is written, only its timestamp and its alert
+/// may be changed.
 ///
 /// A body has the form `{"aps":DICTIONARY,KEYS}`; without custom keys, `{"aps":DICTIONARY}`.
 public enum Body {
@@ -74,7 +74,7 @@ public enum Body {
         return layout
     }
 
-    /// Whether a body has the timestamp that ``setTimestamp(_:in:_:)`` would write.
+    /// Whether a body already has this timestamp, so that ``setTimestamp(_:in:_:)`` would change nothing.
     public static func hasTimestamp(_ timestamp: Int64, in body: UnsafeRawBufferPointer, _ layout: Layout) -> Bool {
         let digits = layout.timestampDigits.bytes(in: body)
         let number = digits.reduce(Int64(0)) { $0 &* 10 &+ Int64($1 &- UInt8(ascii: "0")) }

@@ -108,7 +108,7 @@ extension Command {
         expirationSeconds: -1,
         staleDateSeconds: -1,
         dismissalDateSeconds: -1,
-        alertVersion: Version.zero,
+        carriedAlertVersion: Version.zero,
         bodyByteCount: 0
     )
 
@@ -183,11 +183,11 @@ extension Command {
                 to: Limits.timestampMax,
                 field
             )
-            alertVersion.timestamp = value
+            carriedAlertVersion.timestamp = value
             return next
         case .alertSequence:
             let (value, next) = try text.readUnsignedInteger(position, field)
-            alertVersion.sequence = value
+            carriedAlertVersion.sequence = value
             return next
         // This switch has no default case, so that the compiler reports a new field that is not handled here.
         case .app, .activity, .audience, .device, .id, .token, .policy, .environment, .payload, .channel, .aps,

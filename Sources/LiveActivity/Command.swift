@@ -59,11 +59,11 @@ public struct Command: Sendable, BitwiseCopyable {
     /// `aps.dismissal-date`, converted like ``staleDateSeconds``. The device removes the activity at once for 0 or a
     /// past time.
     public var dismissalDateSeconds: Int64
-    /// In a command that Causeway wrote: the version of the older command whose alert this command carries. If the
-    /// timestamp is 0, this command carries no older command's alert.
-    public var alertVersion: Version
-    /// The length of the request body that ``Body/write(_:from:into:)`` composes. It is at most ``bodyBytesMax``,
-    /// except in a command from one of the functions `decodeAnySize`.
+    /// In a command that Causeway wrote: the version of the older command whose alert this command carries. The
+    /// timestamp is 0 if the alert is this command's own, or if there is no alert.
+    public var carriedAlertVersion: Version
+    /// The length of the request body that ``Body/write(_:from:into:)`` composes. The maximum is ``bodyBytesMax``. Only
+    /// a command from one of the functions `decodeAnySize` may have a longer body.
     public var bodyByteCount: Int
 
     /// The maximum length of the body. APNs allows a longer body for a broadcast channel.

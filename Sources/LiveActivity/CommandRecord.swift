@@ -20,8 +20,8 @@ public struct CommandRecord {
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`. If the producer gave none: the place of the producer's record, `topic/partition/offset`, so
-    /// that results name that record and not a copy. Nil if this place is longer than
+    /// The command's `id`. If the producer gave none: the place of the producer's record, `topic/partition/offset`. So
+    /// results name the producer's record, and not this copy. Nil if the place is longer than
     /// ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
@@ -32,8 +32,9 @@ public struct CommandRecord {
     /// The command's own expiration, UNIX seconds; -1: it has none.
     public var expirationSeconds: Int64 = -1
     /// The version of the older command whose alert this command carries; nil if the command has its own alert or none.
-    /// Only Causeway may write this field.
-    public var alertVersion: Version?
+    /// If Redis held another record of the same command, it may be the command's own version. Only Causeway may write
+    /// this field.
+    public var carriedAlertVersion: Version?
     /// How updates reach the activity that this start begins. ``write(to:)`` completes ``aps`` with this address. Nil:
     /// ``aps`` is complete.
     public var address: StartedActivityAddress?
@@ -87,10 +88,10 @@ public struct CommandRecord {
         if priority != 0 { writer.member("priority", Int64(priority)) }
         writer.member("policy", policy)
         if expirationSeconds >= 0 { writer.member("expiration", expirationSeconds) }
-        if let alertVersion {
-            writer.member("alertTimestamp", alertVersion.timestamp)
+        if let carriedAlertVersion {
+            writer.member("alertTimestamp", carriedAlertVersion.timestamp)
             writer.key("alertSequence")
-            writer.integer(alertVersion.sequence)
+            writer.integer(carriedAlertVersion.sequence)
         }
         if let token {
             writer.member("token", token.digits)

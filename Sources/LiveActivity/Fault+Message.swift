@@ -84,8 +84,8 @@ extension Fault {
 extension FieldPath {
     /// The maximum length of an unknown key that is shown, in bytes.
     private static let shownKeyBytesMax = 64
-    /// A key with this many hexadecimal digits in a row is not shown, because they might be part of a token.
-    private static let consecutiveDigitsMin = 16
+    /// A text with this many hexadecimal digits in a row is not shown, because they might be part of a token.
+    static let suspectedTokenDigitsMin = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and
     /// cannot be a token.
@@ -104,7 +104,7 @@ extension FieldPath {
         for byte in key {
             guard byte > 0x20, byte < 0x7F else { return false }
             consecutiveDigitCount = Hexadecimal.digitValue(byte) == nil ? 0 : consecutiveDigitCount + 1
-            guard consecutiveDigitCount < consecutiveDigitsMin else { return false }
+            guard consecutiveDigitCount < suspectedTokenDigitsMin else { return false }
         }
         return true
     }

@@ -7,10 +7,10 @@ struct JSONMembers {
     enum UnknownKeyRule {
         /// Unknown keys are refused with a fault that names the key.
         case refused
-        /// Unknown keys belong to Apple's format and are passed on. At the object's end, they are checked for
+        /// Unknown keys belong to Apple's format and are passed on to APNs. At the object's end, they are checked for
         /// duplicates.
         case passedOn
-        /// Unknown keys belong to the app and are passed on without a check.
+        /// Unknown keys belong to the app. They are passed on to APNs and not checked.
         case unchecked
     }
 

@@ -1,11 +1,11 @@
 extension JSONText {
-    /// A number with this many digits always fits into `Int64`.
-    private static let overflowFreeDigitsMax = 18
+    /// Numbers with at most this many digits always fit into `Int64`.
+    private static let digitsFittingInt64Max = 18
 
-    /// Reads up to ``overflowFreeDigitsMax`` digits at `start` and returns their value.
+    /// Reads up to ``digitsFittingInt64Max`` digits at `start` and returns their value.
     @inline(__always)
     private func readLeadingDigits(_ start: Int) -> (value: UInt64, next: Int) {
-        let end = min(count, start &+ JSONText.overflowFreeDigitsMax)
+        let end = min(count, start &+ JSONText.digitsFittingInt64Max)
         var position = start
         var value: UInt64 = 0
         while position < end {
@@ -25,7 +25,7 @@ extension JSONText {
             throw negativeOrWrongTypeFault(start, field)
         }
         var (value, position) = readLeadingDigits(start)
-        if position &- start == JSONText.overflowFreeDigitsMax {
+        if position &- start == JSONText.digitsFittingInt64Max {
             while position < count, byte(position) &- UInt8(ascii: "0") < 10 {
                 let (product, hasProductOverflowed) = value.multipliedReportingOverflow(by: 10)
                 let (sum, hasSumOverflowed) = product.addingReportingOverflow(

@@ -25,8 +25,8 @@ private let backslash = UInt8(ascii: "\\")
 
 /// Finds the first byte of `word` that is not plain: a quote, a backslash, a control character, DEL, or not ASCII.
 ///
-/// The lowest bit that is set in the result is the top bit of this byte. Higher bits of the result may be wrong. The
-/// result is 0 if all eight bytes are plain.
+/// The lowest bit that is set in the result is the top bit of this byte. A caller must use no other bit, because higher
+/// bits may be wrong. The result is 0 if all eight bytes are plain.
 ///
 /// All eight bytes are computed at once. For each byte `b`:
 /// - `b ^ 2` changes the quote, 0x22, to 0x20. Control characters stay within 0 to 0x1F. After 0x21 is

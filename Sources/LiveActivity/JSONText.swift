@@ -37,8 +37,8 @@ struct JSONText {
         return UnsafeRawBufferPointer(start: base + Int(range.offset), count: Int(range.count))
     }
 
-    /// Returns the byte at `position`, or 0 at the end. A caller treats the end like a byte 0, because outside of
-    /// strings both are faults.
+    /// Returns the byte at `position`, or 0 at the end of the record. Callers need not tell the end from a byte 0:
+    /// outside of a string, both are faults.
     @inline(__always)
     func peek(_ position: Int) -> UInt8 {
         position < count ? byte(position) : 0

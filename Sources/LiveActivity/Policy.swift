@@ -86,8 +86,8 @@ public struct Policy: Sendable, Equatable {
     }
 
     /// How old starts and alerts may be when they are sent, and how long APNs stores updates and ends for a phone that
-    /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. All in seconds, 1...43,200: an
-    /// activity is visible for at most 12 hours. (R20)
+    /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. Each time has 1...43,200
+    /// seconds, because an activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the
         /// start until it has this age, or until the command's expiration if that is earlier.

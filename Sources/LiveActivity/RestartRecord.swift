@@ -44,9 +44,10 @@ public enum RestartRecord {
         decode(update).map { !$0.contentState.isAbsent } ?? false
     }
 
-    /// Whether a newer version of Causeway must have written the record: it has a key or a value that this version does
-    /// not know, or it begins with a letter. So far, every record is a JSON object. A future version whose records
-    /// are no JSON objects must begin them with a letter, so that this function recognizes them.
+    /// Whether a newer release of Causeway must have written the record. Two things show this:
+    /// - The record has a key or a value that this release does not know.
+    /// - The record begins with a letter. So far, every record is a JSON object. If a future release writes records in
+    ///   another format, they must begin with a letter, so that this function recognizes them.
     /// - Parameter record: the record of a command that the timetable keeps.
     public static func hasUnknownFormat(_ record: [UInt8]) -> Bool {
         if case UInt8(ascii: "A")...UInt8(ascii: "Z") = record.first ?? 0 { return true }
@@ -61,8 +62,8 @@ public enum RestartRecord {
         }
     }
 
-    /// The JSON object in which the path to the removed key begins.
-    private enum EditedObject { case record, aps }
+    /// The object in which the path of a removed key begins: the record, or Apple's dictionary.
+    private enum PathRoot { case record, aps }
 
     /// Decodes a record that Causeway wrote; nil if the record is damaged.
     private static func decode(_ record: [UInt8]) -> Command? {
@@ -79,9 +80,9 @@ public enum RestartRecord {
         record.replaceSubrange(offset..<offset + Int(range.count), with: bytes)
     }
 
-    private static func remove(_ path: [String], from object: EditedObject, of record: inout [UInt8]) {
+    private static func remove(_ path: [String], from root: PathRoot, of record: inout [UInt8]) {
         guard let command = decode(record) else { return }
-        let start = object == .aps ? Int(command.aps.offset) : 0
+        let start = root == .aps ? Int(command.aps.offset) : 0
         let count = record.withUnsafeMutableBytes { bytes in
             JSONMemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: bytes)
         }

@@ -31,8 +31,8 @@ public struct ResultRecord {
     /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was empty, or had
     /// only the reserve for alerts and ends left.
     public var isDemoted = false
-    /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's reserve. -1 for
-    /// a start, for a member of an audience, and if Redis allowed no push.
+    /// How many pushes of priority 10 the activity's budget still has after this push, including the budget's reserve.
+    /// -1 for a start, for a member of an audience, and if Redis allowed no push.
     public var budgetLeft = -1
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.

@@ -21,7 +21,7 @@ public enum Decimal {
         return value <= max ? value : nil
     }
 
-    /// Returns the number of bytes that ``write(_:to:)`` writes; 1 for 0.
+    /// Returns the number of digits that ``write(_:to:)`` writes. The number 0 has one digit.
     @inlinable
     public static func digitCount(of value: UInt64) -> Int {
         var count = 1
@@ -73,8 +73,7 @@ public enum Decimal {
         75767778798081828384858687888990919293949596979899
         """
 
-    /// Writes exactly `digitCount` digits. If the number has fewer, writes leading zeros; if it has more, its last
-    /// digits.
+    /// Writes exactly `digitCount` digits. With four digits: 7 becomes `0007`, and 123456 becomes `3456`.
     @inlinable
     public static func write(_ value: UInt64, digitCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value

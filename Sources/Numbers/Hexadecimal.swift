@@ -33,15 +33,17 @@ public enum Hexadecimal {
         return isValid && areDigits(bytes.loadUnaligned(fromByteOffset: bytes.count &- 8, as: UInt64.self))
     }
 
-    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`. Each addition tests all eight bytes.
-    /// No addition carries into the next byte, because a word with a byte of 0x80 or more is refused first.
+    /// Whether each of the eight bytes of `word` is `0`-`9`, `a`-`f` or `A`-`F`.
+    ///
+    /// An addition compares all eight bytes with one bound. Example: adding 0x50 to each byte sets the top bit of each
+    /// byte from `0` (0x30) on. No addition carries into the next byte, because all bytes are below 0x80 after `guard`.
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
         guard word & topBits == 0 else { return false }
-        let lower = word | (ones &* 0x20)
-        let decimals = (word &+ ones &* (0x80 - 0x30)) & ~(word &+ ones &* (0x80 - 0x3A))
-        let letters = (lower &+ ones &* (0x80 - 0x61)) & ~(lower &+ ones &* (0x80 - 0x67))
+        let lower = word | (oneInEachByte &* 0x20)
+        let decimals = (word &+ oneInEachByte &* (0x80 - 0x30)) & ~(word &+ oneInEachByte &* (0x80 - 0x3A))
+        let letters = (lower &+ oneInEachByte &* (0x80 - 0x61)) & ~(lower &+ oneInEachByte &* (0x80 - 0x67))
         return (decimals | letters) & topBits == topBits
     }
 
@@ -58,13 +60,16 @@ public enum Hexadecimal {
         return nonDigitFlag == 0
     }
 
-    // The lowest bit of each byte, and the highest bit of each byte.
-    @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
+    // A word with 1 in each byte, and a word with only the highest bit of each byte.
+    @inlinable static var oneInEachByte: UInt64 { 0x0101_0101_0101_0101 }
     @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
-    /// Returns a word in which a byte has its top bit set if the same byte of `block` is `0`-`9` or `a`-`f`.
-    /// Each addition compares all bytes with one bound: for example, adding 0x50 sets the top bit of each byte from `0`
-    /// (0x30) on. No addition carries into the next byte, because the top bits of `block` are cleared first.
+    /// Returns a word that marks the bytes of `block` that are `0`-`9` or `a`-`f`: the same byte of the word is 0x80.
+    /// All other bytes are 0.
+    ///
+    /// An addition compares all eight bytes with one bound. Example: adding 0x50 to each byte sets the top bit of each
+    /// byte from `0` (0x30) on. No addition carries into the next byte, because the top bits of `block` are cleared
+    /// first.
     @inlinable
     @inline(__always)
     static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {
@@ -122,7 +127,7 @@ public enum Hexadecimal {
     @inlinable
     static func number(_ digits: UInt64) -> UInt32 {
         // A letter has the bit 0x40, and its low nibble is 9 less than its value.
-        var nibbles = (digits & (ones &* 0x0F)) &+ (digits >> 6 & ones) &* 9
+        var nibbles = (digits & (oneInEachByte &* 0x0F)) &+ (digits >> 6 & oneInEachByte) &* 9
         nibbles = (nibbles << 4 | nibbles >> 8) & 0x00FF_00FF_00FF_00FF
         nibbles = (nibbles | nibbles >> 8) & 0x0000_FFFF_0000_FFFF
         nibbles = nibbles | nibbles >> 16
@@ -139,8 +144,8 @@ public enum Hexadecimal {
         nibbles = (nibbles >> 4 | nibbles << 8) & 0x0F0F_0F0F_0F0F_0F0F
         // `letters` has 1 in each byte whose nibble is 10 or more. Such a nibble is written as a letter. The
         // ASCII code of the letter is 0x30, plus the nibble, plus 39.
-        let letters = (nibbles &+ ones &* 6) >> 4 & ones
-        return (nibbles &+ ones &* 0x30 &+ letters &* 39).littleEndian
+        let letters = (nibbles &+ oneInEachByte &* 6) >> 4 & oneInEachByte
+        return (nibbles &+ oneInEachByte &* 0x30 &+ letters &* 39).littleEndian
     }
 
     /// Returns a number as sixteen digits, letters in lower case.

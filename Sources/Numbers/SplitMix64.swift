@@ -23,8 +23,8 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
         bound == 0 ? 0 : next().multipliedFullWidth(by: bound).high
     }
 
-    /// Returns a random time between half of `milliseconds` and `milliseconds`, so that calls that failed together are
-    /// not repeated together.
+    /// Returns a random time between half of `milliseconds` and `milliseconds`. Use this before a retry: calls that
+    /// failed at the same time are then not repeated at the same time.
     /// - Precondition: `milliseconds` is at least 1.
     public mutating func jitteredMilliseconds(_ milliseconds: Int64) -> Int64 {
         let halfMilliseconds = milliseconds / 2

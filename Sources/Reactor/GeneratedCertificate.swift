@@ -108,20 +108,20 @@ public enum GeneratedCertificate {
         ) throws(TLSError) {
             ERR_clear_error()
             guard let key = COpenSSL_EVP_EC_gen("P-256") else {
-                throw TLSError(code: .library, subject: "EVP_EC_gen")
+                throw TLSError(code: .openSSL, subject: "EVP_EC_gen")
             }
             guard let certificate = X509_new() else {
                 EVP_PKEY_free(key)
-                throw TLSError(code: .library, subject: "X509_new")
+                throw TLSError(code: .openSSL, subject: "X509_new")
             }
             self.key = key
             self.certificate = certificate
             issuerCertificate = issuer?.certificate ?? certificate
-            try fill(commonName: commonName)
+            try setFields(commonName: commonName)
             try extend(self)
             // `X509_sign` returns the signature's length, not 1, for success.
             guard X509_sign(certificate, issuer?.key ?? key, EVP_sha256()) > 0 else {
-                throw TLSError(code: .library, subject: "X509_sign")
+                throw TLSError(code: .openSSL, subject: "X509_sign")
             }
         }
 
@@ -130,7 +130,7 @@ public enum GeneratedCertificate {
             EVP_PKEY_free(key)
         }
 
-        private func fill(commonName: String) throws(TLSError) {
+        private func setFields(commonName: String) throws(TLSError) {
             let secondsPerDay = 86_400
             // A serial number must be positive (RFC 5280, section 4.1.2.2). 63 random bits are enough.
             let serial = UInt64.random(in: 1...UInt64(Int64.max))
@@ -150,18 +150,18 @@ public enum GeneratedCertificate {
                     0
                 ) == 1
                 && X509_set_issuer_name(certificate, X509_get_subject_name(issuerCertificate)) == 1
-            guard areFieldsSet else { throw TLSError(code: .library, subject: "the certificate's fields") }
+            guard areFieldsSet else { throw TLSError(code: .openSSL, subject: "the certificate's fields") }
         }
 
         func addExtension(_ identifier: Int32, _ value: String) throws(TLSError) {
             var context = X509V3_CTX()
             X509V3_set_ctx(&context, issuerCertificate, certificate, nil, nil, 0)
             guard let certificateExtension = X509V3_EXT_nconf_nid(nil, &context, identifier, value) else {
-                throw TLSError(code: .library, subject: "certificate extension \(value)")
+                throw TLSError(code: .openSSL, subject: "certificate extension \(value)")
             }
             defer { X509_EXTENSION_free(certificateExtension) }
             guard X509_add_ext(certificate, certificateExtension, -1) == 1 else {
-                throw TLSError(code: .library, subject: "certificate extension \(value)")
+                throw TLSError(code: .openSSL, subject: "certificate extension \(value)")
             }
         }
 
@@ -174,9 +174,9 @@ public enum GeneratedCertificate {
         }
 
         private func makePEM(_ write: (OpaquePointer) -> Int32) throws(TLSError) -> [UInt8] {
-            guard let memory = BIO_new(BIO_s_mem()) else { throw TLSError(code: .library, subject: "BIO_new") }
+            guard let memory = BIO_new(BIO_s_mem()) else { throw TLSError(code: .openSSL, subject: "BIO_new") }
             defer { BIO_free(memory) }
-            guard write(memory) == 1 else { throw TLSError(code: .library, subject: "PEM") }
+            guard write(memory) == 1 else { throw TLSError(code: .openSSL, subject: "PEM") }
             var data: UnsafeMutablePointer<CChar>?
             let count = COpenSSL_BIO_get_mem_data(memory, &data)
             return [UInt8](UnsafeRawBufferPointer(start: data, count: max(0, count)))

@@ -8,8 +8,8 @@ public struct Interest: OptionSet, Sendable {
     public static let readable = Interest(rawValue: 1)
     /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
-    /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). The loop reports it even if it was not
-    /// requested, in every iteration until it ends or the descriptor is removed.
+    /// The descriptor has an error, or both directions have ended (EPOLLERR, EPOLLHUP). Nobody needs to request this
+    /// event. The loop reports it in every iteration, until the condition ends or the descriptor is removed.
     public static let hangup = Interest(rawValue: 4)
 }
 

@@ -3,8 +3,9 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0. So it gives
-    /// none of these lower ports to another socket before the caller's server listens on it.
+    /// The ports that the search tries. All are below 32,768, because by default Linux takes higher ones for outgoing
+    /// connections and for listeners on port 0. So Linux gives a found port to no other socket before the caller's
+    /// server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
     /// The last port that was tried; before the first search, a random one. Each search continues with the next port,

@@ -36,9 +36,10 @@ extension Stream {
         if isShutdownRequested, output.count == 0 { endOutput() }
     }
 
-    /// Sends the waiting output, ends our side (close_notify under TLS), and waits until the peer ends its
-    /// side. The handler gets `streamClosed` when the peer has ended its side, at the latest
-    /// `peerEndTimeoutMilliseconds` after our side. Until then the stream delivers input and ignores writes.
+    /// Ends the stream in an orderly way:
+    /// 1. It sends the waiting output. From now on it ignores writes.
+    /// 2. It ends our side (close_notify under TLS), and still delivers input.
+    /// 3. When the peer has ended its side, or after `peerEndTimeoutMilliseconds`, the handler gets `streamClosed`.
     public func shutDownAfterFlush() {
         guard acceptsOutput else { return }
         isShutdownRequested = true

@@ -297,8 +297,8 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
         }
     }
 
-    /// Stops watching the descriptor while reading is paused. The loop would otherwise report the hang-up in
-    /// every iteration.
+    /// Stops watching the descriptor after a hang-up, until reading is resumed. Otherwise the loop would report the
+    /// hang-up in every iteration.
     private func stopWatchingDescriptor() {
         guard watchedInterest != nil else { return }
         watchedInterest = nil

@@ -34,7 +34,7 @@ public final class TLSContext: @unchecked Sendable {
         self.applicationProtocols = try encodeProtocolList(applicationProtocols)
         self.isServer = isServer
         guard let context = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
-            throw TLSError(code: .library, subject: "SSL_CTX_new")
+            throw TLSError(code: .openSSL, subject: "SSL_CTX_new")
         }
         self.context = context
     }
@@ -103,8 +103,8 @@ public final class TLSContext: @unchecked Sendable {
     private func configure(maximumVersion: TLSVersion) throws(TLSError) {
         guard COpenSSL_SSL_CTX_set_min_proto_version(context, TLSVersion.tls12.number) == 1,
             COpenSSL_SSL_CTX_set_max_proto_version(context, maximumVersion.number) == 1
-        else { throw TLSError(code: .library, subject: "SSL_CTX_set_min_proto_version") }
-        // A write may take only a part of the bytes. Before the next attempt, `OutputBuffer` may move the rest.
+        else { throw TLSError(code: .openSSL, subject: "SSL_CTX_set_min_proto_version") }
+        // Let a write take only a part of the bytes, and let `OutputBuffer` move the rest before the next attempt.
         _ = COpenSSL_SSL_CTX_set_mode(
             context,
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
@@ -152,9 +152,9 @@ public final class TLSContext: @unchecked Sendable {
     ///   ignored by a server's context.
     func makeSession(descriptor: Int32, serverName: String?) throws(TLSError) -> OpaquePointer {
         ERR_clear_error()
-        guard let session = SSL_new(context) else { throw TLSError(code: .library, subject: "SSL_new") }
+        guard let session = SSL_new(context) else { throw TLSError(code: .openSSL, subject: "SSL_new") }
         do throws(TLSError) {
-            guard SSL_set_fd(session, descriptor) == 1 else { throw TLSError(code: .library, subject: "SSL_set_fd") }
+            guard SSL_set_fd(session, descriptor) == 1 else { throw TLSError(code: .openSSL, subject: "SSL_set_fd") }
             if isServer {
                 SSL_set_accept_state(session)
             } else {

@@ -18,7 +18,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         /// A file or its directory cannot be written.
         case file
         /// OpenSSL failed for a reason that no other case describes.
-        case library
+        case openSSL
     }
 
     public var code: Code

@@ -1,16 +1,16 @@
 /// The purpose of a Redis command that waits for its reply.
 enum OutstandingCallKind: UInt8, BitwiseCopyable {
-    /// The command has one or several calls of the ``RedisSession``. All other kinds are commands of the connection
-    /// itself.
+    /// One or several calls of the ``RedisSession``. All other kinds are commands of the connection itself.
     case call
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 
 /// When the session gets the reply to a call.
 enum ReplyHandling {
-    /// When it has arrived and all earlier replies were read.
+    /// As soon as it has arrived and all earlier replies were read.
     case atOnce
-    /// When the server has replied to the WAIT that follows the call. Until then the reply stays unread.
+    /// After the server has replied to the command WAIT that follows the call. The reply to WAIT says how many replicas
+    /// have the call's writes. Until then, the reply to the call stays unread.
     case afterWait
 }
 
@@ -22,13 +22,13 @@ struct OutstandingCall: BitwiseCopyable {
     /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: OutstandingCallKind
-    /// In the first call of a written command: how many calls share the command and its reply. 0 in the command's other
-    /// calls, and in calls that are not written yet. A byte suffices, because a command has at most
-    /// ``RedisConnection/callsPerCommandMax`` calls.
+    /// How many calls share one command and its reply. Only the first of these calls has the number. It is 0 in the
+    /// other calls of the command, and in calls that are not written yet. A byte suffices, because a command has at
+    /// most ``RedisConnection/callsPerCommandMax`` calls.
     var commandCallCount: UInt8
-    /// Whether the call was issued after the connection had sent the scripts a second time. If the server lacks the
+    /// Whether the connection had sent the scripts a second time before the call was issued. If the server lacks the
     /// script even then, the connection ends.
     var followsScriptReload: Bool
-    /// Whether the reply stays unread until the server has replied to the WAIT that follows the call.
+    /// Whether the reply stays unread until the server has replied to WAIT (``ReplyHandling/afterWait``).
     var awaitsReplicas: Bool
 }

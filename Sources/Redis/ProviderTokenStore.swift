@@ -1,6 +1,6 @@
-/// Shares a provider token of APNs among all workers. Redis has the token as an opaque text under a key that
-/// expires, and a lease for the worker that signs the next token. Code outside the lanes uses this type, with the
-/// lanes' Redis configuration.
+/// Shares a provider token of APNs among all workers. Redis stores the token as a text under a key that expires. Redis
+/// also stores a lease: the worker that takes the lease signs the next token. Code outside the lanes uses this type,
+/// with the lanes' Redis configuration.
 ///
 /// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error if
 /// - the servers are silent for the configured deadline,
@@ -22,16 +22,18 @@ public final class ProviderTokenStore {
         connections = try PrimaryConnections(configuration: configuration)
     }
 
-    /// The key of a token. The key and the lease have the same hash tag, so a cluster has both in one hash slot.
+    /// The key of a token's text. The key of the lease has the same hash tag (the part in braces). So a cluster stores
+    /// both in one hash slot.
     private static func tokenKey(_ name: String) -> String { "{causeway/provider-token/\(name)}" }
     private static func leaseKey(_ name: String) -> String { tokenKey(name) + ":lease" }
 
     /// Reads the text under this name; nil if there is none.
     public func readToken(_ name: String) throws(RedisError) -> StoredToken? {
         let key = Self.tokenKey(name)
-        // GET comes first, because another worker may replace the text between the two commands. This worker then uses
-        // the old text with the new text's remaining time, until its next check. In the other order, it would use the
-        // new text with the old text's short remaining time, and would renew the new text too early.
+        // GET comes before PTTL, because another worker may replace the text between the two commands. Then this worker
+        // has the old text with the new text's remaining time, and reads the new text at its next check. In the other
+        // order, it would have the new text with the old text's short remaining time, and would renew the new text too
+        // early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil

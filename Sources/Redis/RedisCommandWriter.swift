@@ -3,8 +3,8 @@ import Numbers
 /// Writes Redis commands (RESP) into memory of the caller: a connection's output buffer, or a buffer that collects
 /// calls. The memory must have room for all that is written.
 public struct RedisCommandWriter {
-    /// The maximum number of bytes that an argument has besides its content: its length line and the line ends. 16
-    /// bytes have room for a length of eleven digits.
+    /// The maximum number of bytes that an argument has besides its content: a line with its length, and the line ends.
+    /// 16 bytes suffice for a length of eleven digits.
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer

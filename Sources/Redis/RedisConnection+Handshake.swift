@@ -55,8 +55,8 @@ extension RedisConnection {
         case .select:
             if let refusal { disconnect(refusal) }
         case .setName, .asking:
-            // Ignore a refusal. The name of CLIENT SETNAME only helps readers of CLIENT LIST. Without ASKING (perhaps
-            // the user lacks the right), the server redirects the next call with MOVED.
+            // Ignore a refusal. The name that CLIENT SETNAME sets only helps people who read CLIENT LIST. ASKING may be
+            // refused because the user lacks the right. Then the server redirects the next call with MOVED.
             break
         case .evictionPolicy:
             handleEvictionPolicy(reply, refusal, from: reader, handler)
@@ -74,7 +74,7 @@ extension RedisConnection {
                     return disconnect(RedisError(.clusterEnabled))
                 }
             }
-            // Load no scripts if the handler has closed the connection inside `redisWarned`.
+            // The handler may have closed the connection inside `redisWarned`. Then load no scripts.
             if phase == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
@@ -106,8 +106,8 @@ extension RedisConnection {
         }
     }
 
-    /// Writes one of the connection's own commands, after the calls that the session has collected. So replies come in
-    /// the order of `outstandingCalls`.
+    /// Writes one of the connection's own commands. The session first writes the calls that it has collected, so that
+    /// replies come in the order of `outstandingCalls`.
     private func writeCommand(_ kind: OutstandingCallKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)

@@ -1,22 +1,25 @@
 import Reactor
 
-/// Leaves replies unread until the server has said whether enough replicas have acknowledged the calls' writes.
+/// Leaves the reply to a call unread until enough replicas have acknowledged the call's writes.
 ///
-/// A call needs replicas if enough of them must acknowledge its writes before the session gets the reply
-/// (``appendCall(isWritten:needsReplicas:)``). For such a call:
-/// 1. After all calls of the iteration, the connection writes WAIT. Only one WAIT is outstanding at a time, so the next
-///    one may have to wait for the reply to an earlier one.
-/// 2. The reply to the call, and all later replies, stay unread until the reply to WAIT has arrived. So the session
-///    gets all replies in their order, and nothing is copied.
+/// The command WAIT asks the server about this. The server replies to WAIT when enough replicas have acknowledged all
+/// earlier writes of the connection, or when the timeout of WAIT has passed. For a call that needs replicas
+/// (``appendCall(isWritten:needsReplicas:)``):
+/// 1. After all calls of the iteration, the connection writes WAIT. Only one WAIT is outstanding at a time. If an
+///    earlier one has no reply yet, the connection writes the next one later.
+/// 2. The reply to the call arrives. This reply and all later ones stay unread. So the session gets all replies in
+///    their order, and nothing is copied.
+/// 3. The reply to WAIT arrives. Now the connection reads the reply to the call. If too few replicas have acknowledged,
+///    the call fails.
 ///
-/// Few replies stay unread: until the server has replied to a WAIT, the server replies to no call that was written
-/// after this WAIT.
+/// Few replies stay unread: after a WAIT, the server replies to no further call until it has replied to the WAIT.
 ///
-/// If replicas are missing for a while, ``ReplicaWatch`` gives up: then no reply stays unread, even without
+/// If replicas are missing for a while, ``ReplicaWatch`` gives up. Then no reply stays unread, even without
 /// acknowledgements. The connection still sends a WAIT from time to time, to learn whether the replicas are back.
 extension RedisConnection {
-    /// WAIT's timeout is the reply deadline divided by this number. The timeout must be short, because a
-    /// reply may wait for two WAITs: the one that is outstanding when its call is issued, and the next one.
+    /// The timeout of WAIT is the reply deadline divided by this number, for example 2 s / 10 = 200 ms. It must be
+    /// short, because a reply may wait for two WAITs: the one that is outstanding when the call is issued, and the next
+    /// one.
     private static let waitTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
@@ -35,14 +38,14 @@ extension RedisConnection {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Notes that a call is being issued. The result says when the session gets its reply.
+    /// Notes that a call is being issued. Returns when the session gets the reply to the call.
     func noteIssuedCall(needsReplicas: Bool) -> ReplyHandling {
         guard needsReplicas, !waitCommand.isEmpty else { return .atOnce }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Writes WAIT after all commands of the iteration, if a call since the last WAIT needs one and no WAIT is
-    /// outstanding.
+    /// Writes WAIT after all commands of the iteration. Does nothing if no call since the last WAIT needs one, or if a
+    /// WAIT is outstanding.
     func sendWaitIfNeeded() {
         guard !waitCommand.isEmpty, phase == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
@@ -58,7 +61,8 @@ extension RedisConnection {
         }
         while waitReplySearch.callIndex < outstandingCalls.count {
             let outstandingCall = outstandingCalls[waitReplySearch.callIndex]
-            // 0 means that the call is not written yet. So no WAIT after this call has got its reply.
+            // The count 0 means that this call is not written yet. A WAIT that this call needs is written even later,
+            // so it has no reply.
             guard outstandingCall.commandCallCount > 0,
                 let unreadReply = reader.findUnreadReply(at: waitReplySearch.offset)
             else {
@@ -107,7 +111,7 @@ extension RedisConnection {
     }
 }
 
-/// How far the search for WAIT's reply among the unread replies has come.
+/// How far the connection has searched the unread replies for the reply to WAIT.
 struct WaitReplySearch {
     /// The offset of the next reply to look at, counted from the first unread byte.
     var offset = 0

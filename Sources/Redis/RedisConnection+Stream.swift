@@ -19,14 +19,14 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         beginHandshake()
     }
 
-    /// Handles all replies that are complete now, up to a reply that must wait for WAIT. The loop calls this method
-    /// when bytes have arrived.
+    /// Handles all replies that are complete now, but stops at a reply that must stay unread until WAIT has its reply.
+    /// The loop calls this method when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         guard reader.feed(bytes) else { return disconnect(RedisError(.protocolViolation)) }
-        // After each reply, check that this stream is still the connection's. An error in the reply may have ended the
-        // connection. The session or the handler may have closed the connection inside `handle`.
+        // An error in a reply may have ended the connection inside `handle`. The session or the handler may also have
+        // closed it. So check after each reply that this stream is still the connection's.
         while stream === self.stream && !isNextReplyWithheld(in: reader) {
             switch reader.next() {
             case .incomplete: return
@@ -71,7 +71,8 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         if error.endsConnection || isScriptMissing && firstCall.followsScriptReload { disconnect(error) }
     }
 
-    /// The loop calls this method. It does nothing, because ``obstacleToIssue`` limits the output before each call.
+    /// Does nothing. The loop calls this method when little output waits again, but ``obstacleToIssue`` checks the
+    /// waiting output before each call.
     public func streamDrained(_ stream: Stream) {}
 
     /// Tries the server's next address, or ends the connection. The loop calls this method when the connection's

@@ -50,9 +50,9 @@ public final class RedisConnection {
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait after its deadline, if data of the server has arrived in this
-    /// iteration: the late reply may come next. The call gets this time again and again, until it has waited for twice
-    /// the reply deadline.
+    /// How much longer the oldest call may wait if, at its deadline, data from the server has arrived in the present
+    /// iteration: the reply to the call may come next. The call gets this time again and again, until it has waited for
+    /// twice the reply deadline.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -76,8 +76,8 @@ public final class RedisConnection {
     var serverSupportsScriptFlags = false
     /// Whether this connection has sent the scripts a second time, because the server had lost them.
     var hasReloadedScripts = false
-    /// The fingerprint of the next call's key; 0 without a cluster. The cluster sets it when it returns this
-    /// connection for the call.
+    /// The fingerprint (``KeyHashSlot/fingerprint``) of the next call's key; 0 without a cluster. The cluster sets it
+    /// when it returns this connection for the call.
     private var nextKeyFingerprint: UInt64 = 0
 
     /// The server's addresses that the present attempt to connect has not tried yet.
@@ -243,14 +243,14 @@ public final class RedisConnection {
 
     private static let askingCommand: StaticString = "*1\r\n$6\r\nASKING\r\n"
 
-    /// Whether the connection has room for ASKING and one more call.
+    /// Whether the connection has room for the command ASKING (``sendAsking(keyFingerprint:)``) and one more call.
     var hasRoomForAskingAndCall: Bool {
         guard let stream else { return false }
         return outstandingCalls.count + 1 < configuration.outstandingCallsMax
             && stream.pendingOutputBytes + Self.askingCommand.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// Notes the fingerprint of the key of the next calls, until another one is noted.
+    /// Sets the key's fingerprint for the next calls, until another one is set.
     func setNextKeyFingerprint(_ keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
@@ -275,16 +275,16 @@ public final class RedisConnection {
         return nil
     }
 
-    /// Adds one call to those that wait for a reply, and schedules ``RedisSession/flush(on:)`` for the end of
-    /// the iteration. There must be no ``obstacleToIssue``.
+    /// Adds one call to those that wait for a reply. At the end of the iteration, the connection calls
+    /// ``RedisSession/flush(on:)``. Call this method only if ``obstacleToIssue`` is nil.
     ///
     /// - Parameters:
-    ///   - isWritten: whether the session has already written the call as its own command. If false, a later
-    ///     ``write(callCount:bytesMax:_:)`` writes it.
+    ///   - isWritten: true if the session has already written the call, as a command with only this call. If false, the
+    ///     session writes it later, with ``write(callCount:bytesMax:_:)``.
     ///   - needsReplicas: whether replicas (``RedisConfiguration/requiredReplicaCount``) must acknowledge the call's
     ///     writes before the session gets the reply. If too few acknowledge, all calls of the same command fail with
     ///     ``RedisError/Code/replicasMissing``. After ``ReplicaWatch`` has given up, the session gets the reply without
-    ///     an acknowledgement. Requires ``acceptsCallsThatNeedReplicas``.
+    ///     an acknowledgement. Only allowed if ``acceptsCallsThatNeedReplicas`` is true.
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleIterationEnd()
         appendOutstandingCall(
@@ -311,8 +311,8 @@ public final class RedisConnection {
     /// Writes one command.
     ///
     /// - Parameters:
-    ///   - callCount: the number of calls in the command. They must be the calls that
-    ///     ``appendCall(isWritten:needsReplicas:)`` has added last. 0 if the session adds the only call afterwards.
+    ///   - callCount: how many calls the command has: those that ``appendCall(isWritten:needsReplicas:)`` has added
+    ///     last. 0 if the command has only one call, and the session adds this call afterwards.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(callCount: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -369,7 +369,8 @@ public final class RedisConnection {
         if ageMilliseconds < deadlineMilliseconds {
             scheduleDeadline(deadlineMilliseconds - ageMilliseconds)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && ageMilliseconds < 2 * deadlineMilliseconds {
-            // Data has arrived in this iteration, so perhaps this process was slow, not the server.
+            // Data has arrived in this iteration, so perhaps this process was slow, not the server. Let the call wait
+            // longer.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             disconnect(RedisError(.deadline))

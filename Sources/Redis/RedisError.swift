@@ -36,11 +36,11 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case noPermission
         case transactionAborted
         /// The server belongs to a cluster, but the configuration does not say so. INFO shows this during the
-        /// handshake. If the server refuses INFO, this error occurs only under load: a Redis command then has several
-        /// calls, and fails if their keys are in different hash slots.
+        /// handshake. If the server refuses INFO, this error comes later, and only under load: when one Redis command
+        /// has several calls whose keys are in different hash slots.
         case clusterEnabled
-        /// The value under the key is not one that the scripts write. Only this error is proven to be the
-        /// call's own.
+        /// The value under the key is not one that the scripts write. This is the only error that is proven to be the
+        /// call's own, so the call is not made again (R23).
         case foreignValue
         /// The server's release is too old for the scripts.
         case serverTooOld
@@ -72,12 +72,13 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason ?? code.explanation
     }
 
-    /// Whether the same call can succeed later, on this connection or the next (R23). False only for an error
-    /// that is proven to be the call's own. True even if the server may have performed the call, because store calls
-    /// can be repeated safely (R15); the core itself never repeats a refund.
+    /// Whether the same call can succeed later, on this connection or the next (R23). False only for
+    /// ``Code/foreignValue``. Also true if the server may have performed the call already, because store calls can be
+    /// repeated safely (R15). The core itself never repeats a refund, the only exception.
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether other calls may succeed meanwhile, although the error is not proven to be the call's own.
+    /// Whether perhaps only some calls fail with this error, while others succeed. The error does not show whether its
+    /// cause is in these calls or in the server.
     public var mayConcernOnlySomeCalls: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true

@@ -2,8 +2,8 @@
 public enum IssueOutcome: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// No connection for the call's key is ready now, or the server to which an ASK redirects the call has no room.
-    /// Issue the call again after `redisReady`, or in a cluster after a pause.
+    /// No connection for the call's key is ready now. Or an ASK redirects the call to a server whose connection has no
+    /// room. Issue the call again after `redisReady`, or in a cluster after a pause.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
@@ -13,10 +13,12 @@ public enum IssueOutcome: Sendable {
     case outOfBounds
 }
 
-/// A condition of the server that an operator should fix, although work continues.
+/// A condition of the server that an operator should fix, although work continues. The log line `redis-warning` has the
+/// names of these cases.
 public enum RedisWarning: Sendable, Equatable {
-    /// `maxmemory-policy` lets the server evict keys when memory is short, so pushes may be repeated. The keys of
-    /// activities, devices and audiences expire, so every policy but `noeviction` may evict them.
+    /// The server may evict keys when memory is short, so pushes may be repeated. Its `maxmemory-policy` is not
+    /// `noeviction`. Every other policy may evict the keys of activities, devices and audiences, because these keys
+    /// expire.
     case evicts(policy: String)
     /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)

@@ -1,17 +1,15 @@
-/// Decides from the replies to WAIT whether replicas must acknowledge a call's writes before the call's reply is read.
-/// This concerns only calls that need replicas (`needsReplicas`).
+/// Decides whether the replies to calls that need replicas (`needsReplicas`) stay unread until replicas have
+/// acknowledged the calls' writes. The replies to the command WAIT say whether enough replicas acknowledge.
 ///
-/// It does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
-/// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas
-/// acknowledge.
+/// This type does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
+/// replies to nothing else on this connection. So the connection sends WAIT seldom while too few replicas acknowledge.
 struct ReplicaWatch {
     enum Phase: Equatable {
         /// The last WAIT found enough replicas, or no WAIT has a reply yet. The reply to a call that needs replicas
         /// stays unread until the next WAIT gets its reply.
         case acknowledging
-        /// The last WAIT found too few replicas. The connection refuses calls that need replicas. After a pause, the
-        /// connection accepts such calls again until it has sent the next WAIT. This WAIT shows whether the replicas
-        /// are back.
+        /// The last WAIT found too few replicas, so the connection refuses calls that need replicas. After a pause, it
+        /// accepts such calls until it has sent the next WAIT. This WAIT shows whether the replicas are back.
         case missing
         /// WAIT has found too few replicas for at least ``missingReplicasWaitMillisecondsMax``. Calls that need
         /// replicas are accepted again, and their replies no longer wait for an acknowledgement.
@@ -50,8 +48,8 @@ struct ReplicaWatch {
         phase != .missing || (!isWaitOutstanding && nowMilliseconds >= nextWaitAtMilliseconds)
     }
 
-    /// Notes that a call that needs replicas is being issued. The result says when the session gets its reply: `atOnce`
-    /// in the phase `givenUp`, `afterWait` in the others.
+    /// Notes that a call that needs replicas is being issued. Returns when the session gets the reply to the call:
+    /// `atOnce` in the phase `givenUp`, `afterWait` in the others.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> ReplyHandling {
         guard phase == .givenUp else {
             needsWait = true
@@ -93,10 +91,10 @@ struct ReplicaWatch {
 
     /// Resets the watch, because the connection was lost or closed.
     ///
-    /// The next connection may be to another server, so calls wait for its replicas for the full
-    /// ``missingReplicasWaitMillisecondsMax`` again. So the phase `givenUp` ends. The phase `missing` follows, not
-    /// `acknowledging`: then ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` reports when enough replicas
-    /// acknowledge again.
+    /// The next connection may be to another server, so calls wait for the replicas of this server for the full
+    /// ``missingReplicasWaitMillisecondsMax`` again. For this, the phase `givenUp` becomes `missing`. It does not
+    /// become `acknowledging`: then ``handleWaitReply(hasEnoughReplicas:nowMilliseconds:)`` would not report that
+    /// enough replicas acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if phase == .givenUp { phase = .missing }

@@ -10,7 +10,7 @@ struct ReplyParser: ~Copyable {
         /// The callbacks got all parts of the next reply.
         case complete
         /// The next reply is not complete. This many of its bytes have arrived and are not parsed.
-        case incomplete(bytes: Int)
+        case incomplete(unparsedByteCount: Int)
         case violation
     }
 
@@ -45,7 +45,8 @@ struct ReplyParser: ~Copyable {
     func next() -> Progress {
         var object: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
-        return object == nil ? .incomplete(bytes: Int(reader.pointee.len) - Int(reader.pointee.pos)) : .complete
+        guard object == nil else { return .complete }
+        return .incomplete(unparsedByteCount: Int(reader.pointee.len) - Int(reader.pointee.pos))
     }
 
     /// The received bytes that are not parsed; nil if there are none. Valid until the next call.

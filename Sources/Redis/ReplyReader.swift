@@ -27,8 +27,8 @@ public final class ReplyReader {
     /// The maximum number of elements of an array. The reply to several calls has at most two elements for each call
     /// (the call's reply and a stored value), and one more for the server's clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The maximum length of all strings of one reply together, in bytes: enough for the longest held command alone, or
-    /// for a few shorter ones. If a reply has no room for a call's held command, the call is made again.
+    /// The maximum length of all strings of one reply together, in bytes. The longest held command has room alone, and
+    /// so have several shorter ones. A call whose held command has no room in the reply is made again.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
@@ -53,8 +53,8 @@ public final class ReplyReader {
         self.parser = parser
         // From now on hiredis never frees its buffer, so that no reply allocates memory (R3). The buffer stays limited:
         // - `next` refuses an incomplete reply that is too long.
-        // - Complete replies are read at once, or stay unread until WAIT gets its reply. The limit of outstanding calls
-        //   also limits these.
+        // - Complete replies are read at once, or stay unread until WAIT has its reply. There are never more of these
+        //   than outstanding calls, whose number is limited.
         self.parser.keepBuffer()
     }
 
@@ -79,7 +79,8 @@ public final class ReplyReader {
         case .violation: return .violation
         // hiredis reports a string only when it is complete. So a string that is too long is refused as soon
         // as too many of its bytes have arrived.
-        case .incomplete(let bytes): return bytes > Self.stringBytesMax + 64 ? .violation : .incomplete
+        case .incomplete(let unparsedByteCount):
+            return unparsedByteCount > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .complete:
             let reply = partialReply.pointee.parsedReply()
             partialReply.pointee.reset()

@@ -2,9 +2,9 @@
 /// the entry is due. A worker then claims the entry and does its work. In the timetables of lifetimes, the name is an
 /// activity's key.
 ///
-/// Three hashes belong to a timetable. Their fields are the entries' names, and their keys are the timetable's key
-/// followed by `+`, `*` or `=`. The hash `+` has each entry's text: a letter that the caller chooses, a time in UNIX
-/// milliseconds, and the number of claims. The two other hashes may have further data of an entry.
+/// Three hashes have further data of the entries. Their keys are the timetable's key followed by `+`, `*` or `=`, and
+/// their fields are the entries' names. The hash `+` has each entry's text: a letter that the caller chooses, a time in
+/// UNIX milliseconds, and how often the entry was claimed. The two other hashes may have more data of an entry.
 extension SharedHashes {
     /// Entries of a timetable that are due. The entry that has been due for the longest time comes first.
     public struct DueEntries: Sendable, Equatable {
@@ -68,11 +68,11 @@ extension SharedHashes {
         return dueEntries
     }
 
-    /// Claims the entries with these names that are still due. A claim makes the entry due at a later time. Until then,
-    /// no worker can claim the entry again.
+    /// Claims those of the entries that are still due. A claim gives the entry a later due time. Until then, no worker
+    /// can claim the entry again.
     ///
-    /// After the first claim, an entry is due again after `firstLeaseMilliseconds`. Each further claim doubles this
-    /// time, up to 32 times `firstLeaseMilliseconds`, because an outage may delay the work for hours.
+    /// The first claim of an entry lasts `firstLeaseMilliseconds`. Each further claim lasts twice as long as the claim
+    /// before, up to 32 times `firstLeaseMilliseconds`, because an outage may delay the work for hours.
     ///
     /// In two cases the call removes a due entry with its data instead of claiming it: the time in the entry's text
     /// (hash `+`) is longer ago than `ageMillisecondsMax`; or the text is missing or not valid.

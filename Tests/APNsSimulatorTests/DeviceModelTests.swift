@@ -191,7 +191,7 @@ import Testing
         #expect(activity["pushesByPriority"] as? [String: Int] == ["5": 1, "10": 2])
         #expect(activity["leastDistanceMilliseconds"] as? Int == 2_000)
         let summary = phone.model.summary(nowMilliseconds: (Self.startSeconds + 20) * 1_000)
-        #expect(summary.maximumPriority10PushCount == 2 && summary.shortestGapMilliseconds == 2_000)
+        #expect(summary.busiestActivityPriority10PushCount == 2 && summary.shortestGapMilliseconds == 2_000)
     }
 
     @Test(arguments: rows) func `A phone's rules for updates hold`(_ row: Row) throws {

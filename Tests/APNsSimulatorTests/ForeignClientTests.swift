@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func `curl gets its responses without TLS`() async throws {
-        try await SimulatorFixture.run(\.security, .cleartext) { fixture in
+        try await SimulatorFixture.run(\.transportSecurity, .cleartext) { fixture in
             var arguments = ["--http2-prior-knowledge", "-sS", "-i", "-d", fixture.update(home: 3)]
             for (name, value) in fixture.headers() where !name.hasPrefix(":") {
                 arguments += ["-H", "\(name): \(value)"]

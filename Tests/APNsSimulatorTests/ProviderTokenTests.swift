@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func `An invalid key is refused at the start`() async throws {
-        var configuration = SimulatorConfiguration(security: .cleartext, keys: [])
+        var configuration = SimulatorConfiguration(transportSecurity: .cleartext, keys: [])
         configuration.keys = [.init(teamIdentifier: "T", keyIdentifier: "K", pem: "no key")]
         await #expect(throws: SimulatorError.self) { try await Simulator(configuration).start() }
     }

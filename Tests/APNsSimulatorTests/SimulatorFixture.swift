@@ -36,7 +36,7 @@ struct SimulatorFixture {
         let signer = ProviderTokenSigner(p8: try ProviderKey.makeP8())
         let other = ProviderTokenSigner(keyIdentifier: "KEY7654321", p8: try ProviderKey.makeP8())
         var configuration = SimulatorConfiguration(
-            security: .selfSigned(directory: directory.path),
+            transportSecurity: .selfSigned(directory: directory.path),
             keys: [
                 .init(teamIdentifier: signer.teamIdentifier, keyIdentifier: signer.keyIdentifier, pem: signer.p8),
                 .init(teamIdentifier: other.teamIdentifier, keyIdentifier: other.keyIdentifier, pem: other.p8),

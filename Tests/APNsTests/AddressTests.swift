@@ -65,8 +65,8 @@ import Testing
                 $0.connectionsMin = 4
             }
             #expect(sent.count(.accepted) == 4_000)
-            // Each connection begins with a look-up. When the last response comes, up to four connections may have made
-            // their look-up, and not be open yet.
+            // Each connection begins with a look-up. When the last response comes, up to four connections may still be
+            // opening. Their look-ups count already, but the connections do not.
             #expect((0...4).contains(nameServer.lookUpCount - sent.openedConnectionCount))
             var acceptedCounts: [Int] = []
             for service in services {

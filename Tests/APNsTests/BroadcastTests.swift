@@ -10,7 +10,7 @@ import Testing
 
     /// APNs' responses to broadcasts and requests about channels, and what each means. A push to a device does not get
     /// these responses, or they mean something else for it.
-    static let table: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
+    static let channelOnlyResponses: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
         (400, "FeatureNotEnabled", .rejected), (400, "MissingChannelId", .rejected),
         (400, "BadChannelId", .channelGone), (400, "ChannelNotRegistered", .channelGone),
         (400, "BadRequestParams", .rejected), (400, "BadRequestPayload", .rejected),
@@ -19,7 +19,7 @@ import Testing
     ]
     /// APNs' responses to broadcasts and requests about channels, with the same meaning as for a push to a device. The
     /// last ones are refusals that concern device tokens.
-    static let sharedTable: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
+    static let sharedResponses: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
         (403, "BadCertificate", .providerRefused), (403, "BadCertificateEnvironment", .providerRefused),
@@ -90,7 +90,7 @@ import Testing
             $0.breaker.providerTokenRefusalsMax = 1_000
             $0.breaker.suspectResponsesMin = 1_000
         }
-        let table = Self.table + Self.sharedTable
+        let table = Self.channelOnlyResponses + Self.sharedResponses
         var rowIndex = 0
         fixture.server.respond = { _ in .status(Int(table[rowIndex].status), reason: table[rowIndex].reason) }
         fixture.pool.start()

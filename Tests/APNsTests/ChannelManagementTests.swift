@@ -271,29 +271,34 @@ struct ManagementResponseTests {
     }
 
     @Test func `A body is read even if it has unknown fields`() {
-        func list(_ text: String) -> [String]? {
+        func parseChannels(_ text: String) -> [String]? {
             StableJSON.decode(ManagementBody.ChannelList.self, text.utf8)?.channels
         }
-        #expect(list(#"{"channels":[]}"#) == [])
-        #expect(list(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"])
+        #expect(parseChannels(#"{"channels":[]}"#) == [])
+        #expect(
+            parseChannels(#" { "next" : {"channels":["x"]} , "channels" : [ "a+b=" , "c\/d" ] } "#) == ["a+b=", "c/d"]
+        )
         for text in [
             "", "[]", "{}", #"{"channels":"#, #"{"channels":{}}"#, #"{"channels":["a""#, #"{"channels":[1]}"#,
         ] {
-            #expect(list(text) == nil, "\(text)")
+            #expect(parseChannels(text) == nil, "\(text)")
         }
-        func policy(_ text: String) -> Int? {
+        func parseStoragePolicy(_ text: String) -> Int? {
             StableJSON.decode(ManagementBody.Channel.self, text.utf8)?.storagePolicy
         }
-        #expect(policy(#"{"push-type":"LiveActivity","message-storage-policy":1}"#) == 1)
-        #expect(policy(#"{"message-storage-policy": 0 }"#) == 0)
-        #expect(policy(#"{"message-storage-policy":"1"}"#) == nil && policy(#"{"message-storage-policy":"#) == nil)
+        #expect(parseStoragePolicy(#"{"push-type":"LiveActivity","message-storage-policy":1}"#) == 1)
+        #expect(parseStoragePolicy(#"{"message-storage-policy": 0 }"#) == 0)
+        #expect(
+            parseStoragePolicy(#"{"message-storage-policy":"1"}"#) == nil
+                && parseStoragePolicy(#"{"message-storage-policy":"#) == nil
+        )
     }
 }
 
 /// The advice that an operator gets about an error reason of APNs.
 struct ReasonAdviceTests {
     /// Only the reasons that concern device tokens, and an empty reason, have no advice.
-    @Test(arguments: (BroadcastTests.table + BroadcastTests.sharedTable).map(\.reason))
+    @Test(arguments: (BroadcastTests.channelOnlyResponses + BroadcastTests.sharedResponses).map(\.reason))
     func `Every reason about channels has advice for the operator`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }
         let concernsDevices = ["", "Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"].contains(text)

@@ -88,8 +88,8 @@ import Testing
         }
     }
 
-    /// However long the breaker is open, it allows one probe a second, and only after the last probe got
-    /// its response.
+    /// However long the breaker is open, it allows at most one probe a second. The next probe also waits for the last
+    /// probe's response.
     @Test func `An open breaker allows one probe a second`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         _ = recordSamples(&breaker, .providerTokenRefused, 5)

@@ -7,11 +7,11 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// Connections that a pool wants but for which its ``ConnectionBudget`` has no room, and connections that the pool
-/// has but no longer wants.
+/// A pool wants connections for which its ``ConnectionBudget`` has no room, or it has connections that it no longer
+/// wants.
 @Suite(.ownThread) struct ConnectionBudgetWaitTests {
-    /// Each measured step takes less time than this. A longer step shows that the pool took a lack of room for a
-    /// failure: after a failure it waits at least 30 s, half of its back-off's base.
+    /// Each measured step must take less time than this. A pool that took a lack of room for a failure would wait
+    /// longer: at least 30 s, half of its back-off's base.
     private static let stepMillisecondsMax: Int64 = 25_000
 
     private func makeFixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
@@ -32,7 +32,7 @@ import Testing
         return try Pool(
             loop: fixture.loop,
             configuration: configuration,
-            tokenSource: TestCredentials.tokens(),
+            tokenSource: TestCredentials.makeTokenSource(),
             handler: recorder
         )
     }
@@ -62,7 +62,7 @@ import Testing
         let end = fixture.loop.nowMilliseconds + ConnectionOpeningSchedule.connectionBudgetWaitMilliseconds.upperBound
         fixture.runLoop(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.connectionCount == 2)
-        #expect(fixture.recorder.limitEventCount == 1)
+        #expect(fixture.recorder.connectionLimitEventCount == 1)
         let waitedMilliseconds = measureMilliseconds(fixture) {
             otherPool.close()
             fixture.runLoop(until: { fixture.pool.gauges.readyConnectionCount == 2 })
@@ -107,7 +107,7 @@ import Testing
             $0.connectionsMin = 2
             // The pause is long, so that the first connection is ready before the second is due, even on a
             // busy machine.
-            $0.openingIntervalMillisecondsMin = 4_000
+            $0.openingIntervalMilliseconds = 4_000
         }
         fixture.warmUp()
         try #require(fixture.pool.openingSchedule.timer != .none)
@@ -164,7 +164,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.openingIntervalMillisecondsMin = 200
+            $0.openingIntervalMilliseconds = 200
             $0.backoffBaseMilliseconds = 10_000
             $0.backoffMillisecondsMax = 10_000
         }
@@ -197,7 +197,7 @@ private final class GatedNameServer: Sendable {
 }
 
 extension PushRecorder {
-    fileprivate var limitEventCount: Int {
+    fileprivate var connectionLimitEventCount: Int {
         events.count { if case .connectionLimitReached = $0 { true } else { false } }
     }
 }

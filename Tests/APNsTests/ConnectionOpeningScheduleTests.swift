@@ -9,7 +9,7 @@ import Testing
         -> ConnectionOpeningSchedule
     {
         var configuration = try PoolFixture.configuration(port: 443)
-        configuration.openingIntervalMillisecondsMin = 2_000
+        configuration.openingIntervalMilliseconds = 2_000
         configuration.backoffBaseMilliseconds = 200
         configuration.backoffMillisecondsMax = 1_000
         adjust(&configuration)
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func `After failures a pool waits longer, and for a random time`() throws {
-        var schedule = try makeSchedule { $0.openingIntervalMillisecondsMin = 0 }
+        var schedule = try makeSchedule { $0.openingIntervalMilliseconds = 0 }
         schedule.beginAttempt(nowMilliseconds: 0)
         var longestWaits: [Int64] = []
         for _ in 0..<5 {

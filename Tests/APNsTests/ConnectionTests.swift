@@ -340,7 +340,7 @@ import Testing
         }
         while fixture.submit(nextTag) { nextTag += 1 }
         fixture.runLoop(until: { fixture.recorder.responseCount == 501 })
-        #expect(fixture.server.connections[0].openStreamCountMax == 7)
+        #expect(fixture.server.connections[0].peakOpenStreamCount == 7)
         fixture.recorder.onRoom = nil
     }
 }

@@ -19,7 +19,7 @@ import Testing
                 port: port,
                 tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"])
             ),
-            tokenSource: try TestCredentials.tokens(),
+            tokenSource: try TestCredentials.makeTokenSource(),
             unixSeconds: { Int64(time(nil)) }
         )
     }

@@ -24,7 +24,7 @@ final class ForeignServerClient {
         pool = try Pool(
             loop: loop,
             configuration: configuration,
-            tokenSource: TestCredentials.tokens(),
+            tokenSource: TestCredentials.makeTokenSource(),
             handler: recorder
         )
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "x"))

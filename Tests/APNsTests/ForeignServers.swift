@@ -76,7 +76,7 @@ enum Caddy {
                 header apns-request-id {http.request.header.apns-request-id}
                 respond 200
             }
-        \(management)
+        \(managementConfiguration)
             @anyBroadcast path /4/* /1/*
             respond @anyBroadcast `{"reason":"BadPath"}` 404
             @dead path *d
@@ -92,7 +92,7 @@ enum Caddy {
 
     /// Caddy's configuration for channel management. A documented request gets the documented response. A creation must
     /// also ask APNs to keep the newest message; otherwise it gets 404.
-    private static let management = """
+    private static let managementConfiguration = """
             @create {
                 method POST
                 path /1/apps/com.example.scores/channels

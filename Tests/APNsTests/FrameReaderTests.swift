@@ -53,7 +53,7 @@ import Testing
 
     private struct ReadResult: Equatable {
         var frames: [SeenFrame] = []
-        var code: ErrorCode?
+        var errorCode: ErrorCode?
     }
 
     private func read(_ bytes: [UInt8], _ pieceBytes: () -> Int) -> ReadResult {
@@ -84,7 +84,7 @@ import Testing
                 }
             }
             if let fault {
-                result.code = fault
+                result.errorCode = fault
                 return result
             }
         }

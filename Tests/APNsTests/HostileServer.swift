@@ -167,12 +167,12 @@ final class HostileFixture {
         var configuration = try PoolFixture.configuration(port: server.port)
         configuration.backoffBaseMilliseconds = 60_000
         configuration.backoffMillisecondsMax = 60_000
-        configuration.openingIntervalMillisecondsMin = 60_000
+        configuration.openingIntervalMilliseconds = 60_000
         adjust(&configuration)
         pool = try Pool(
             loop: loop,
             configuration: configuration,
-            tokenSource: TestCredentials.tokens(),
+            tokenSource: TestCredentials.makeTokenSource(),
             handler: recorder
         )
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "b"))

@@ -46,7 +46,7 @@ import Testing
             while nextTag < totalCount, fixture.pool.inFlightPushCount < 200, fixture.submit(nextTag) { nextTag += 1 }
         }
         fixture.recorder.onResponse = {
-            slowestMilliseconds = max(slowestMilliseconds, $0.responseAtMilliseconds - $0.sentAtMilliseconds)
+            slowestMilliseconds = max(slowestMilliseconds, $0.responseAtMilliseconds - ($0.sentAtMilliseconds ?? 0))
             troubledApp.push()
             fill()
         }
@@ -63,7 +63,7 @@ import Testing
         #expect(fixture.server.acceptedConnectionCount == 1)
         let acceptedCount = troubledApp.recorder.responsesByTag.values.joined().count { $0.status == 200 }
         #expect(acceptedCount == (trouble == .noResponses ? 1 : 0))
-        #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreaker)
+        #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreakerCause)
     }
 
     /// Four pools use one server: two apps of two teams, each app with two environments. Each pool has connections of
@@ -171,7 +171,7 @@ private final class TroubledApp {
         pool = try Pool(
             loop: fixture.loop,
             configuration: configuration,
-            tokenSource: TestCredentials.tokens(),
+            tokenSource: TestCredentials.makeTokenSource(),
             handler: recorder
         )
         switch trouble {
@@ -209,7 +209,7 @@ private final class TroubledApp {
         }
     }
 
-    var expectedBreaker: BreakerCause? {
+    var expectedBreakerCause: BreakerCause? {
         switch trouble {
         case .refusedKey: .providerToken
         case .unavailable: .unavailability

@@ -142,7 +142,7 @@ import Testing
         let tokens = fixture.pool.tokenSource
         try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         if isProvenElsewhere {
-            tokens.endTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
+            tokens.endKeyTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
         }
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -197,14 +197,14 @@ import Testing
         var tag: UInt64 = 0
         fixture.runLoop(until: {
             let trialConnection = fixture.pool.connections.first { $0.trialToken != nil }
-            // The pool opens the trial's connection only after it has sent pushes. These go to the other connection.
+            // The pool opens the trial's connection only after it has sent pushes on the other connection.
             if trialConnection == nil, fixture.pool.trialToken == nil, fixture.submit(tag) { tag += 1 }
             return trialConnection?.phase == .unauthenticated && fixture.pool.inFlightPushCount == 0
         })
         let connection = try #require(fixture.pool.connections.first { $0.trialToken != nil })
         // Simulates a trial that began when the token was signed.
         let beganAtSeconds = fixture.loop.wallMilliseconds / 1_000 - ProviderTokenTimes.ageSecondsMax
-        tokens.endTrial(of: try #require(connection.trialToken), .inconclusive)
+        tokens.endKeyTrial(of: try #require(connection.trialToken), .inconclusive)
         let oldToken = try #require(tokens.takeTrialToken(unixSeconds: beganAtSeconds))
         connection.trialToken = oldToken
         connection.providerToken = oldToken

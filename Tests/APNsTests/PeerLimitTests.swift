@@ -109,7 +109,7 @@ import Testing
     /// The client uses the last streams that `requestsPerConnectionMax` allows on a connection. Then a new connection
     /// begins at stream 1.
     @Test func `A connection uses its last streams`() throws {
-        let fixture = try HostileFixture { $0.openingIntervalMillisecondsMin = 0 }
+        let fixture = try HostileFixture { $0.openingIntervalMilliseconds = 0 }
         try #require(fixture.warmUp())
         let connection = try #require(fixture.pool.connections.first)
         connection.requestCount = fixture.pool.configuration.requestsPerConnectionMax - 10

@@ -31,7 +31,7 @@ final class PoolFixture {
         pool = try Pool(
             loop: loop,
             configuration: configuration,
-            tokenSource: TestCredentials.tokens(),
+            tokenSource: TestCredentials.makeTokenSource(),
             handler: recorder
         )
         self.deviceTokenBytes = deviceTokenBytes
@@ -57,7 +57,7 @@ final class PoolFixture {
             appHeaders: try AppPushHeaders(liveActivitiesOf: "com.example.scores")
         )
         configuration.connectionsMax = 1
-        configuration.openingIntervalMillisecondsMin = 0
+        configuration.openingIntervalMilliseconds = 0
         configuration.backoffBaseMilliseconds = 1
         configuration.backoffMillisecondsMax = 20
         return configuration
@@ -71,7 +71,7 @@ final class PoolFixture {
         return Array(String(repeating: "0", count: deviceTokenBytes - digits.utf8.count).utf8) + Array(digits.utf8)
     }
 
-    func submit(_ tag: UInt64, priority: UInt8 = 5, expirationSeconds: Int64 = 1_790_000_000, avoiding: UInt32 = 0)
+    func submit(_ tag: UInt64, priority: UInt8 = 5, expirationSeconds: Int64 = 1_790_000_000, avoiding: UInt32? = nil)
         -> Bool
     {
         deviceToken(tag)

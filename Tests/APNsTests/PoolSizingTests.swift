@@ -334,8 +334,8 @@ import Testing
         fixture.recorder.onResponse = nil
     }
 
-    /// The process limit counts the connections of all pools together. It does not stop a pool's only connection.
-    /// Otherwise one app could keep another from sending (R22).
+    /// The process limit counts the connections of all pools together. But a pool without a connection may always open
+    /// one. Otherwise one app could keep another from sending (R22).
     @Test func `Pools share the process's connections`() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
         let fixture = try PoolFixture {
@@ -356,7 +356,7 @@ import Testing
         let pool = try Pool(
             loop: fixture.loop,
             configuration: configuration,
-            tokenSource: TestCredentials.tokens(),
+            tokenSource: TestCredentials.makeTokenSource(),
             handler: other
         )
         pool.start()
@@ -372,7 +372,7 @@ import Testing
 /// Responds to each request to the fixture's server 20 ms after its arrival.
 private final class DelayedServer: TimerHandler {
     private unowned let fixture: PoolFixture
-    private var heldRequests: [(request: ServedRequest, due: Int64)] = []
+    private var heldRequests: [(request: ServedRequest, dueMilliseconds: Int64)] = []
 
     init(fixture: PoolFixture) {
         self.fixture = fixture
@@ -386,14 +386,14 @@ private final class DelayedServer: TimerHandler {
 
     func timerFired(tag: UInt64) {
         let nowMilliseconds = fixture.loop.nowMilliseconds
-        while let first = heldRequests.first, first.due <= nowMilliseconds {
+        while let first = heldRequests.first, first.dueMilliseconds <= nowMilliseconds {
             heldRequests.removeFirst()
             if !first.request.connection.isClosed {
                 first.request.connection.respond(.accepted, stream: first.request.stream)
             }
         }
         if let first = heldRequests.first {
-            _ = fixture.loop.schedule(afterMilliseconds: first.due - nowMilliseconds, handler: self, tag: 0)
+            _ = fixture.loop.schedule(afterMilliseconds: first.dueMilliseconds - nowMilliseconds, handler: self, tag: 0)
         }
     }
 }

@@ -50,7 +50,7 @@ import Testing
         request.connection.respond(.accepted, stream: request.stream)
         fixture.runLoop(until: { hasReportedRoom })
         #expect(fixture.pool.freeStreamCount == 1_000)
-        #expect(request.connection.openStreamCountMax == 1)
+        #expect(request.connection.peakOpenStreamCount == 1)
     }
 
     /// A connection sends one request at a time until a response proves that APNs accepts the provider token. A 403
@@ -99,7 +99,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.openingIntervalMillisecondsMin = 200
+            $0.openingIntervalMilliseconds = 200
         }
         var healthyConnection: ServerConnection?
         fixture.server.respond = { request in
@@ -125,7 +125,7 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            $0.openingIntervalMillisecondsMin = 200
+            $0.openingIntervalMilliseconds = 200
         }
         fixture.warmUp()
         #expect(fixture.submit(1))
@@ -230,8 +230,8 @@ import Testing
         var tag: UInt64 = 0
         while tag < 1_000, fixture.submit(tag, priority: 1) { tag += 1 }
         #expect(tag == 256 && roomReportCount == 0)
-        // APNs has no push, so no response can make the pool report room. The pool reports room at the end of this
-        // iteration, after it has responded to the malformed pushes.
+        // All pushes are malformed, so the pool has sent none, and no response of APNs can make it report room. The
+        // pool itself must report room at the end of this iteration, after it has responded to these pushes.
         fixture.loop.runIteration(waitMilliseconds: 0)
         #expect(fixture.recorder.count(.malformed) == 256 && roomReportCount == 1)
     }

@@ -150,9 +150,9 @@ import Testing
         let first = try #require(source.takeTrialToken(unixSeconds: nowSeconds))
         #expect(source.takeTrialToken(unixSeconds: nowSeconds + 29) == nil)
         let second = try #require(source.takeTrialToken(unixSeconds: nowSeconds + 30))
-        source.endTrial(of: first, .refused(.invalidProviderToken))
+        source.endKeyTrial(of: first, .refused(.invalidProviderToken))
         #expect(source.keyStatus.candidateIdentifier == "NEXTKEY000", "it is the second one's to say")
-        source.endTrial(of: second, .accepted)
+        source.endKeyTrial(of: second, .accepted)
         #expect(source.keyStatus.keyIdentifier == "NEXTKEY000")
     }
 
@@ -189,7 +189,7 @@ import Testing
 
     @Test func `A sealed text is 28 bytes longer than the text`() throws {
         let ciphertext = try #require(try makeCipher(0..<32).seal("abc", name: ""))
-        // The nonce, the text and the tag that proves the text.
+        // A nonce of 12 bytes, the text's three bytes, and a tag of 16 bytes, which shows whether the text was changed.
         #expect(ciphertext.count == 12 + 3 + 16)
     }
 

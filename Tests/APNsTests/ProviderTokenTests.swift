@@ -8,7 +8,7 @@ import Testing
 
 @Suite(.ownThread) struct ProviderTokenTests {
     @Test func `All pools use one token until its renewal`() throws {
-        let source = try TestCredentials.tokens()
+        let source = try TestCredentials.makeTokenSource()
         let start: Int64 = 1_790_000_000
         let firstToken = try #require(source.currentToken(unixSeconds: start))
         #expect(source.currentToken(unixSeconds: start + 35 * 60 - 1) === firstToken)
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func `A refused token is replaced unless it is young`() throws {
-        let source = try TestCredentials.tokens()
+        let source = try TestCredentials.makeTokenSource()
         let start: Int64 = 1_790_000_000
         let firstToken = try #require(source.currentToken(unixSeconds: start))
         source.forgetRefused(firstToken, unixSeconds: start + 20 * 60 - 1)
@@ -35,9 +35,9 @@ import Testing
         #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 
-    /// A connection keeps a token: it uses only this token until it checks whether there is a newer one. The test tries
-    /// every age of a token before its renewal. The check comes at least 20 minutes after the connection took the
-    /// token, when the token is 35 to 55 minutes old.
+    /// A connection uses one token until it checks whether there is a newer one. This check must come at least 20
+    /// minutes after the connection took the token, when the token is 35 to 55 minutes old. The test lets the
+    /// connection take a token of every age before the renewal.
     @Test func `The time until a connection changes its token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalAgeSeconds, by: 1) {
             let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(keptSinceSeconds: age, issuedAtSeconds: 0)
@@ -113,9 +113,9 @@ import Testing
             let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(keptSinceSeconds: age, issuedAtSeconds: 0)
             #expect(checkAtSeconds <= 55 * 60)
             #expect(
-                ProviderTokenTimes.permitsChange(keptSinceSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
+                ProviderTokenTimes.mayChangeToken(keptSinceSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
             )
-            #expect(ProviderTokenTimes.permitsChange(keptSinceSeconds: age, nowSeconds: age + 20 * 60))
+            #expect(ProviderTokenTimes.mayChangeToken(keptSinceSeconds: age, nowSeconds: age + 20 * 60))
         }
     }
 
@@ -150,23 +150,23 @@ import Testing
         try writeFile(directory + "/three/key.p8", "no key", mode: 0o600)
         symlink("one", directory + "/data")
         symlink("data/key.p8", directory + "/key.p8")
-        func swap(to target: String) {
+        func pointLink(to target: String) {
             symlink(target, directory + "/data.new")
             rename(directory + "/data.new", directory + "/data")
         }
         let path = directory + "/key.p8"
         var file = SigningKeyFile(path: path, loadedKey: try SigningKey(path: path))
         #expect(file.poll().name == "unchanged")
-        swap(to: "two")
+        pointLink(to: "two")
         #expect(file.poll().name == "replaced")
         #expect(file.poll().name == "unchanged")
-        swap(to: "three")
+        pointLink(to: "three")
         #expect(file.poll().name == "broken")
         #expect(file.poll().name == "unchanged")
-        swap(to: "nowhere")
+        pointLink(to: "nowhere")
         #expect(file.poll().name == "broken")
         #expect(file.poll().name == "unchanged")
-        swap(to: "one")
+        pointLink(to: "one")
         #expect(file.poll().name == "replaced")
         try writeFile(directory + "/one/key.p8", secondPEM + "\n", mode: 0o600)
         #expect(file.poll().name == "replaced")

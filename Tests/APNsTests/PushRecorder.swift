@@ -7,9 +7,9 @@ struct RecordedResponse: Equatable {
     var status: UInt16
     var reason: Reason
     var reasonText: String
-    var tokenInvalidAtMilliseconds: Int64
+    var tokenInvalidAtMilliseconds: Int64?
     var wasSent: Bool
-    var connection: UInt32
+    var connection: UInt32?
     var disposition: ResponseDisposition
     var acceptsProviderToken: Bool
 }
@@ -32,7 +32,7 @@ final class PushRecorder: PushHandler {
                     reason: response.reason,
                     reasonText: String(decoding: response.reasonText, as: UTF8.self),
                     tokenInvalidAtMilliseconds: response.tokenInvalidAtMilliseconds,
-                    wasSent: response.sentAtMilliseconds > 0,
+                    wasSent: response.sentAtMilliseconds != nil,
                     connection: response.connectionNumber,
                     disposition: response.disposition,
                     acceptsProviderToken: response.acceptsProviderToken

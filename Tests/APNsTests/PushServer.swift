@@ -104,7 +104,7 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
     private var outgoingResponses: [Int32: (response: ServedResponse, sentBytes: Int)] = [:]
     private var isIterationEndScheduled = false
     private(set) var openStreamCount = 0
-    private(set) var openStreamCountMax = 0
+    private(set) var peakOpenStreamCount = 0
     private(set) var requestCount = 0
     private(set) var pingCount = 0
     private(set) var goAwayCount = 0
@@ -210,7 +210,7 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
             guard let frame, let connection = ServerConnection.of(context) else { return 0 }
             connection.incomingRequests[frame.pointee.hd.stream_id] = ([], [])
             connection.openStreamCount += 1
-            connection.openStreamCountMax = max(connection.openStreamCountMax, connection.openStreamCount)
+            connection.peakOpenStreamCount = max(connection.peakOpenStreamCount, connection.openStreamCount)
             return 0
         }
         nghttp2_session_callbacks_set_on_header_callback(callbacks) {

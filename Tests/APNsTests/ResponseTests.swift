@@ -7,7 +7,7 @@ import Testing
 /// What the pool reports about responses of every kind.
 @Suite(.ownThread) struct ResponseTests {
     /// Apple's table for `/3/device`, with the disposition that each row must get.
-    static let table: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
+    static let deviceResponses: [(status: UInt16, reason: String, disposition: ResponseDisposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
         (400, "BadTopic", .rejected), (400, "DeviceTokenNotForTopic", .topicSuspect),
@@ -33,13 +33,13 @@ import Testing
         var rowIndex = 0
         fixture.server.respond = { _ in
             .status(
-                Int(Self.table[rowIndex].status),
-                reason: Self.table[rowIndex].reason,
+                Int(Self.deviceResponses[rowIndex].status),
+                reason: Self.deviceResponses[rowIndex].reason,
                 extra: ",\"timestamp\":1790000000123"
             )
         }
         fixture.pool.start()
-        for (index, row) in Self.table.enumerated() {
+        for (index, row) in Self.deviceResponses.enumerated() {
             rowIndex = index
             fixture.runLoop(until: { fixture.submit(UInt64(index)) })
             fixture.runLoop(until: { fixture.recorder.responseCount == index + 1 })
@@ -54,7 +54,7 @@ import Testing
             #expect(response.acceptsProviderToken == isAccepted, "\(row.reason)")
             #expect(response.tokenInvalidAtMilliseconds == 1_790_000_000_123)
         }
-        let knownReasons = Set((Self.table + BroadcastTests.table).map(\.reason))
+        let knownReasons = Set((Self.deviceResponses + BroadcastTests.channelOnlyResponses).map(\.reason))
         #expect(knownReasons.count == Reason.allCases.count - 2)
         // `IdleTimeout` and `Shutdown` each retire a connection. So do three reasons that concern the provider token:
         // `ExpiredProviderToken`, `UnrelatedKeyIdInToken` and `TooManyProviderTokenUpdates`.
@@ -210,22 +210,22 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"{"reason":"Unregistered","timestamp":1790000000123}"#, "Unregistered", Int64(1_790_000_000_123)),
+        (#"{"reason":"Unregistered","timestamp":1790000000123}"#, "Unregistered", Int64?(1_790_000_000_123)),
         (#" { "timestamp" : 5 , "reason" : "Shutdown" } "#, "Shutdown", 5),
-        (#"{"reason":"Shutdown""#, "Shutdown", -1),
-        (#"{"x":{"reason":"No"},"reason":"Yes"}"#, "Yes", -1),
-        (#"{"x":[1,{"y":"}"}],"z":null,"w":-1.5e3,"reason":"Yes"}"#, "Yes", -1),
-        (#"{"reason":"a\"b"}"#, #"a\"b"#, -1),
-        (#"{"timestamp":99999999999999999999}"#, "", -1),
+        (#"{"reason":"Shutdown""#, "Shutdown", nil),
+        (#"{"x":{"reason":"No"},"reason":"Yes"}"#, "Yes", nil),
+        (#"{"x":[1,{"y":"}"}],"z":null,"w":-1.5e3,"reason":"Yes"}"#, "Yes", nil),
+        (#"{"reason":"a\"b"}"#, #"a\"b"#, nil),
+        (#"{"timestamp":99999999999999999999}"#, "", nil),
         (#"{"timestamp":12.75,"reason":"R"}"#, "R", 12),
-        (#"{"timestamp":"12","reason":"R"}"#, "R", -1),
+        (#"{"timestamp":"12","reason":"R"}"#, "R", nil),
         (#"{"reason":null,"timestamp":7}"#, "", 7),
-        (#"{"reason":"trunc"#, "", -1),
-        (#"{"reason":"\"#, "", -1),
-        ("", "", -1), ("{", "", -1), ("[]", "", -1), ("{}", "", -1), ("null", "", -1), ("{{{{", "", -1),
-        (String(repeating: "{\"a\":", count: 50), "", -1), (#"{"a":]"#, "", -1), (#"{:,}"#, "", -1),
+        (#"{"reason":"trunc"#, "", nil),
+        (#"{"reason":"\"#, "", nil),
+        ("", "", nil), ("{", "", nil), ("[]", "", nil), ("{}", "", nil), ("null", "", nil), ("{{{{", "", nil),
+        (String(repeating: "{\"a\":", count: 50), "", nil), (#"{"a":]"#, "", nil), (#"{:,}"#, "", nil),
     ])
-    func `The reason and the timestamp of a body are found`(text: String, reason: String, timestamp: Int64) {
+    func `The reason and the timestamp of a body are found`(text: String, reason: String, timestamp: Int64?) {
         Array(text.utf8)
             .withUnsafeBytes { bytes in
                 let body = ResponseBody(bytes)

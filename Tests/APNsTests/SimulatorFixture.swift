@@ -23,7 +23,7 @@ struct SimulatorFixture {
         let files = try TestCredentials.files.get()
         let logFile = files.directory + "/push-log-\(UUID().uuidString)"
         var configuration = SimulatorConfiguration(
-            security: .certificate(certificateFile: files.certificateFile, keyFile: files.keyFile),
+            transportSecurity: .certificate(certificateFile: files.certificateFile, keyFile: files.keyFile),
             keys: [
                 .init(
                     teamIdentifier: "DEF123GHIJ",
@@ -192,7 +192,7 @@ struct SentPushes: Sendable {
         let pool: Pool
         private let token: [UInt8]
         private let body: [UInt8]
-        private var waitingPushes: [(tag: UInt64, avoidedConnectionNumber: UInt32)]
+        private var waitingPushes: [(tag: UInt64, avoidedConnectionNumber: UInt32?)]
         private var unfinishedPushCount: Int
         private(set) var peakInFlightPushCount = 0
         private(set) var windowStopCount = 0
@@ -202,7 +202,7 @@ struct SentPushes: Sendable {
             loop = try EventLoop()
             self.token = Array(token.utf8)
             body = Array(#"{"aps":{"timestamp":\#(time(nil)),"event":"update","content-state":{"home":1}}}"#.utf8)
-            waitingPushes = (0..<UInt64(count)).reversed().map { ($0, 0) }
+            waitingPushes = (0..<UInt64(count)).reversed().map { ($0, nil) }
             unfinishedPushCount = count
             var configuration = try PoolFixture.configuration(port: port)
             configuration.connectionsMax = 2
@@ -211,7 +211,7 @@ struct SentPushes: Sendable {
             pool = try Pool(
                 loop: loop,
                 configuration: configuration,
-                tokenSource: TestCredentials.tokens(),
+                tokenSource: TestCredentials.makeTokenSource(),
                 handler: recorder
             )
         }

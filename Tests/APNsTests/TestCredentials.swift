@@ -9,13 +9,13 @@ import Testing
 enum TestCredentials {
     struct Files {
         /// The directory of the files. It lives as long as the process.
-        var temporary: TemporaryDirectory
+        var temporaryDirectory: TemporaryDirectory
         var caFile: String
         var certificateFile: String
         var keyFile: String
         var signingKeyFile: String
 
-        var directory: String { temporary.path }
+        var directory: String { temporaryDirectory.path }
     }
 
     static let files: Result<Files, any Error> = Result { try make() }
@@ -29,7 +29,7 @@ enum TestCredentials {
         let keyFile = directory.path("AuthKey.p8")
         try writeFile(keyFile, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         return Files(
-            temporary: directory,
+            temporaryDirectory: directory,
             caFile: certificate.caFile,
             certificateFile: certificate.certificateFile,
             keyFile: certificate.keyFile,
@@ -39,7 +39,7 @@ enum TestCredentials {
 
     static func keyPath(_ name: String) -> String { ((try? files.get().directory) ?? "/tmp") + "/" + name }
 
-    static func tokens() throws -> ProviderTokenSource {
+    static func makeTokenSource() throws -> ProviderTokenSource {
         try ProviderTokenSource(
             key: SigningKey(path: files.get().signingKeyFile),
             keyIdentifier: "ABC123DEFG",

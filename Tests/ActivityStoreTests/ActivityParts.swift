@@ -22,9 +22,22 @@ extension RedisServer {
     }
 }
 
-/// Returns the parts of an activity's value by name: its record `r`, the token `t`, the last alert that APNs
-/// accepted `e`, the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command
-/// `h`.
+/// The names of the parts of an activity's value.
+enum ActivityPart {
+    /// The part that every value has, before the token.
+    static let fixed = "fixed"
+    static let token = "token"
+    /// The last alert that APNs accepted.
+    static let acceptedAlert = "accepted alert"
+    static let audiences = "audiences"
+    static let retiredToken = "retired token"
+    /// The last 429.
+    static let throttle = "throttle"
+    static let start = "start"
+    static let heldCommand = "held command"
+}
+
+/// Returns the parts of an activity's value, by their names in ``ActivityPart``.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
     let flags = value[StoredActivity.flagsByteOffset]
     var unreadPart = value[...]
@@ -33,30 +46,32 @@ func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
         if count > 0 { parts[name] = Array(unreadPart.prefix(count)) }
         unreadPart = unreadPart.dropFirst(count)
     }
-    takePart("r", StoredActivity.tokenByteOffset)
+    takePart(ActivityPart.fixed, StoredActivity.tokenByteOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp. These
     // bytes may differ from the model's, so the test replaces them with zeros.
     if value[StoredActivity.phaseByteOffset] & StoredActivity.PhaseBit.ownTimestampBit != 0 {
         for index in StoredActivity.assignedTimestampByteOffset..<StoredActivity.registrationTimeByteOffset {
-            parts["r"]?[index] = 0
+            parts[ActivityPart.fixed]?[index] = 0
         }
     }
     let count = Int(LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset]))
-    takePart("t", count & ~StoredActivity.tokenByteCountFlags)
-    if count & StoredActivity.acceptedAlertFlag != 0 { takePart("e", StoredVersion.byteCount) }
+    takePart(ActivityPart.token, count & ~StoredActivity.tokenByteCountFlags)
+    if count & StoredActivity.acceptedAlertFlag != 0 { takePart(ActivityPart.acceptedAlert, StoredVersion.byteCount) }
     if count & StoredActivity.audiencesFlag != 0 {
-        takePart("a", 2 + 8 * unreadPart.prefix(2).reduce(0) { $0 + Int($1) })
+        takePart(ActivityPart.audiences, 2 + 8 * unreadPart.prefix(2).reduce(0) { $0 + Int($1) })
     }
     if flags & StoredActivity.Flag.retiredTokenBit != 0 {
-        takePart("d", StoredActivity.retiredTokenDigestBytes)
-        // The model has no fingerprint of the dead token. So this part only says that a token died. Which token died is
-        // tested by replies that depend on it.
-        parts["d"] = [1]
+        takePart(ActivityPart.retiredToken, StoredActivity.retiredTokenDigestBytes)
+        // The model has no fingerprint of the retired token. So this part only says that a token was retired. Which
+        // token it was is tested by replies that depend on it.
+        parts[ActivityPart.retiredToken] = [1]
     }
     // A 429: how often the spacing is doubled (1 byte), and the time of the 429 (6). A start: its version (13 bytes);
     // until APNs accepts it, also a letter, its timestamp and its claim (14).
-    if flags & StoredActivity.Flag.throttleBit != 0 { takePart("l", 7) }
-    if flags & StoredActivity.Flag.startBit != 0 { takePart("b", flags & StoredActivity.Flag.claimBit != 0 ? 27 : 13) }
-    takePart("h", unreadPart.count)
+    if flags & StoredActivity.Flag.throttleBit != 0 { takePart(ActivityPart.throttle, 7) }
+    if flags & StoredActivity.Flag.startBit != 0 {
+        takePart(ActivityPart.start, flags & StoredActivity.Flag.claimBit != 0 ? 27 : 13)
+    }
+    takePart(ActivityPart.heldCommand, unreadPart.count)
     return parts
 }

@@ -22,7 +22,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: .spaced(0),
-            request: PushRequest(
+            options: AdmissionOptions(
                 requestsHighPriority: alert,
                 mayUseReserve: alert,
                 hasAlert: alert,
@@ -76,7 +76,7 @@ import Testing
         #expect(comparison.verdict(makeCommand(100)) == .noToken)
         #expect(comparison.verdict(makeHold(100, [1], alert: false)) == .held)
         #expect(comparison.verdict(makeCommand(101)) == .noToken)
-        #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
+        #expect(comparison.server.hash(comparison.key.text)[ActivityPart.heldCommand] == nil)
     }
 
     @Test func `A held alert stays until its carrier is settled, because the carrier may come again without it`() throws
@@ -95,7 +95,7 @@ import Testing
         #expect(comparison.perform(makeCommand(102)).heldCommand == heldCommand)
         #expect(comparison.verdict(makeCommand(102, alert: true)) == .send)
         comparison.settle(makeSettlement(102))
-        #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
+        #expect(comparison.server.hash(comparison.key.text)[ActivityPart.heldCommand] == nil)
         #expect(comparison.verdict(makeCommand(103)) == .send)
     }
 
@@ -134,7 +134,7 @@ import Testing
     @Test func `A start removes the held command of the earlier life`() throws {
         let comparison = try makeComparison()
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
-        #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
+        #expect(comparison.server.hash(comparison.key.text)[ActivityPart.heldCommand] == nil)
         #expect(comparison.verdict(makeCommand(100, alert: true)) == .superseded)
         #expect(comparison.verdict(makeCommand(102)) == .noToken)
     }
@@ -223,8 +223,8 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeCommand(101, alert: true, token: token)) == .send)
         comparison.settle(makeSettlement(101, alert: 101))
-        #expect(comparison.server.hash(comparison.key.text)["e"] != nil)
+        #expect(comparison.server.hash(comparison.key.text)[ActivityPart.acceptedAlert] != nil)
         #expect(comparison.verdict(.start(version: .at(105), claim: 1)) == .send)
-        #expect(comparison.server.hash(comparison.key.text)["e"] == nil)
+        #expect(comparison.server.hash(comparison.key.text)[ActivityPart.acceptedAlert] == nil)
     }
 }

@@ -36,7 +36,7 @@ import Testing
         let bounds = AudienceScene.bounds(&model)
         for (index, bound) in bounds.enumerated() {
             let page = model.perform(AudienceScene.call(.page(segment: 0, lowerBound: bound))).bytes ?? []
-            #expect(page.count <= PageLimits.bytesBeforeArranging)
+            #expect(page.count <= PageLimits.unarrangedPageBytesMax)
             let (nextLowerBound, members) = try AudienceScene.members(ofPage: page)
             #expect(nextLowerBound == (index + 1 < bounds.count ? bounds[index + 1] : nil))
             foundMembers.merge(members) { first, _ in

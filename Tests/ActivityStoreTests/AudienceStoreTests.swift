@@ -66,24 +66,24 @@ import Testing
                     )
                 }
         }
-        /// Expects that both keys live for this time, less the 100 s that a busy machine may take.
-        func expectLife(_ milliseconds: Int) throws {
+        /// Expects that both keys expire after this time, or up to 100 s earlier, because the machine may be busy.
+        func expectTimeToLive(_ milliseconds: Int) throws {
             for remainingMilliseconds in try readExpiries() {
                 #expect((milliseconds - 100_000...milliseconds).contains(remainingMilliseconds))
             }
         }
         let hourMilliseconds = 3_600_000
         _ = try caller.perform(.append(entry))
-        try expectLife(26 * hourMilliseconds)
+        try expectTimeToLive(26 * hourMilliseconds)
         entry.kind = .device
         _ = try caller.perform(.append(entry))
-        try expectLife((90 * 24 + 1) * hourMilliseconds)
+        try expectTimeToLive((90 * 24 + 1) * hourMilliseconds)
         // A page with a device lives for 90 days. When an activity joins the page, the page must not expire earlier.
         // The zeros in its header say that its expiry was renewed long ago, so the join renews it.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPageKey, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
         _ = try caller.perform(.append(entry))
-        try expectLife((90 * 24 + 1) * hourMilliseconds)
+        try expectTimeToLive((90 * 24 + 1) * hourMilliseconds)
     }
 
     @Test func `A full page is rearranged before it takes an entry, and a missing page or directory is made`() throws {
@@ -123,7 +123,7 @@ import Testing
         let foreignValues: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],
             [header[0], MemberPage.Flag.fullBit] + header[2...]
-                + [UInt8](repeating: 0, count: PageLimits.bytesBeforeArranging),
+                + [UInt8](repeating: 0, count: PageLimits.unarrangedPageBytesMax),
         ]
         try caller.join([entry])
         for value in foreignValues {
@@ -246,7 +246,7 @@ import Testing
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
         try caller.runLoopUntilIdle()
         #expect(caller.replies.count + caller.failures.count == EntryAppendTable.capacity)
-        #expect(caller.replies.count > PageLimits.bytesBeforeArranging / MemberEntryFormat.bytesMax)
+        #expect(caller.replies.count > PageLimits.unarrangedPageBytesMax / MemberEntryFormat.bytesMax)
         #expect(caller.failures.values.allSatisfy { $0 == .busy })
         #expect(try caller.members() == AudienceScene.tokens([entry]))
     }

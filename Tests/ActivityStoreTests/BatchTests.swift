@@ -15,7 +15,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: pace,
-            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: alert),
+            options: AdmissionOptions(requestsHighPriority: false, mayUseReserve: false, hasAlert: alert),
             registration: nil
         )
     }
@@ -121,7 +121,7 @@ import Testing
                     version: .at(round),
                     digest: round,
                     pace: .spaced(Int64(index + 1) * 100_000),
-                    request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: false),
+                    options: AdmissionOptions(requestsHighPriority: false, mayUseReserve: false, hasAlert: false),
                     registration: makeToken(1)
                 )
                 #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
@@ -168,7 +168,7 @@ import Testing
                 version: .at(2 + UInt64(tag)),
                 digest: 2 + UInt64(tag),
                 pace: .spaced(0),
-                request: PushRequest(requestsHighPriority: true, mayUseReserve: true, hasAlert: false),
+                options: AdmissionOptions(requestsHighPriority: true, mayUseReserve: true, hasAlert: false),
                 registration: nil
             )
             #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
@@ -202,7 +202,8 @@ import Testing
         #expect(caller.errorTexts.dropFirst().first?.contains("WRONGTYPE") == true)
         #expect(server.callCount(of: "evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
-            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredActivity.tokenByteOffset)
+            let fixedPart = server.hash(TestKey.activity("\(index)").text)[ActivityPart.fixed]
+            #expect(fixedPart?.count == StoredActivity.tokenByteOffset)
         }
         #expect(caller.store.isReady)
         caller.store.close()

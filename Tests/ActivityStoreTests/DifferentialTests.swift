@@ -38,10 +38,11 @@ import Testing
             )
         }
         // The histories must test every verdict, and every letter for the phase of the newest version.
-        #expect(Set(comparison.verdicts.keys) == Set(StoreVerdict.allCases))
+        #expect(Set(comparison.verdictCounts.keys) == Set(StoreVerdict.allCases))
         #expect(comparison.commandCount < comparison.callCount * 9 / 10)
-        let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
-        #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
+        let expectedLetters = Set("nwabhkilxysf").union("WAHKILXYSF")
+        let phaseLetters = Set(comparison.phaseLetterCounts.keys)
+        #expect(phaseLetters == expectedLetters, "missing: \(expectedLetters.subtracting(phaseLetters))")
         let performedHistoryCount = setCount * Self.historiesPerSet
         print(
             "\(performedHistoryCount) histories, \(comparison.callCount) calls in \(comparison.commandCount) commands: no difference"
@@ -59,12 +60,12 @@ enum ProcessInfoVariable {
 private final class DifferentialRunner {
     let server: RedisServer
     let caller: StoreCaller
-    private let context: UnsafeMutablePointer<redisContext>
+    private let hiredisContext: UnsafeMutablePointer<redisContext>
     private var expectedEvents: [StoreCaller.Event] = []
     private var receivedCount = 0
     private var differences: [String] = []
-    private(set) var verdicts: [StoreVerdict: Int] = [:]
-    private(set) var letters: [Character: Int] = [:]
+    private(set) var verdictCounts: [StoreVerdict: Int] = [:]
+    private(set) var phaseLetterCounts: [Character: Int] = [:]
     private(set) var callCount = 0
     /// The number of EVALSHA commands that carried the calls.
     var commandCount: Int { server.callCount(of: "evalsha") }
@@ -77,17 +78,17 @@ private final class DifferentialRunner {
         configuration.replyDeadlineMilliseconds = 120_000
         caller = try StoreCaller(configuration)
         try #require(caller.runLoopUntilReady())
-        context = try #require(redisConnectUnix(server.socketPath))
+        hiredisContext = try #require(redisConnectUnix(server.socketPath))
         try server.loadScriptsWithListedTimes(try caller.connection())
         caller.onEvent = { [unowned self] event in compare(event) }
     }
 
     deinit {
-        redisFree(context)
+        redisFree(hiredisContext)
     }
 
     private func compare(_ event: StoreCaller.Event) {
-        if case .replied(_, let reply) = event { verdicts[reply.verdict, default: 0] += 1 }
+        if case .replied(_, let reply) = event { verdictCounts[reply.verdict, default: 0] += 1 }
         if receivedCount >= expectedEvents.count || event != expectedEvents[receivedCount] {
             let expectedText = receivedCount < expectedEvents.count ? "\(expectedEvents[receivedCount])" : "nothing"
             if differences.count < 10 { differences.append("\(event), the model: \(expectedText)") }
@@ -116,7 +117,7 @@ private final class DifferentialRunner {
             operations += random.below(4) == 0 ? pass : pass.filter(\.isCommand) + pass.filter { !$0.isCommand }
         }
         server.command("FLUSHALL")
-        listTimes(operations)
+        appendCallTimes(operations)
         expectedEvents.removeAll(keepingCapacity: true)
         receivedCount = 0
         for (tag, operation) in operations.enumerated() {
@@ -132,16 +133,16 @@ private final class DifferentialRunner {
         try #require(
             caller.runLoop(limitMilliseconds: 120_000) { receivedCount == operations.count || !differences.isEmpty }
         )
-        try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
+        try #require(differences.isEmpty, "\(differences)\n\(operationsText(operations))")
         callCount += operations.count
         try compare(histories, operations, model)
     }
 
-    private func listTimes(_ operations: [OperationHistory.Step]) {
+    private func appendCallTimes(_ operations: [OperationHistory.Step]) {
         var index = 0
         while index < operations.count {
             let end = min(index + 1_000, operations.count)
-            command(["RPUSH", "times"] + operations[index..<end].map { String($0.performedAtMicroseconds) })
+            performCommand(["RPUSH", "times"] + operations[index..<end].map { String($0.performedAtMicroseconds) })
             index = end
         }
     }
@@ -152,7 +153,7 @@ private final class DifferentialRunner {
         let keys = histories.indices.map { histories[$0].key(at: $0) }
         for key in keys {
             withArguments([key.kind == .activity ? "GET" : "HGETALL", key.text]) { count, pointers, lengths in
-                _ = redisAppendCommandArgv(context, count, pointers, lengths)
+                _ = redisAppendCommandArgv(hiredisContext, count, pointers, lengths)
             }
         }
         let expiry = server.hash("expiry")
@@ -164,10 +165,11 @@ private final class DifferentialRunner {
             case .activity:
                 expected = model.activities[key.text]?.fields ?? [:]
                 expectedExpiryMilliseconds = model.activities[key.text]?.expiresAtMilliseconds
-                if let record = storedFields["r"], record.count >= StoredActivity.tokenByteOffset {
-                    // The phase's letter is the byte without bit 128 (a draw), and with bit 64 (the own timestamp).
-                    let letter = record[StoredActivity.phaseByteOffset] & 127 | 64
-                    letters[Character(Unicode.Scalar(letter)), default: 0] += 1
+                if let fixedPart = storedFields[ActivityPart.fixed], fixedPart.count >= StoredActivity.tokenByteOffset {
+                    // The byte is the phase's letter and two bits. Bit 128 (a draw) belongs to no letter. Bit 64 (the
+                    // own timestamp) belongs to every letter.
+                    let letter = fixedPart[StoredActivity.phaseByteOffset] & 127 | 64
+                    phaseLetterCounts[Character(Unicode.Scalar(letter)), default: 0] += 1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]
@@ -176,10 +178,10 @@ private final class DifferentialRunner {
             let operationsOfKey = { operations.filter { $0.index == index } }
             try #require(
                 storedFields == expected,
-                "\(storedFields.mapValues(text)), the model: \(expected.mapValues(text))\n\(report(operationsOfKey()))"
+                "\(storedFields.mapValues(text)), the model: \(expected.mapValues(text))\n\(operationsText(operationsOfKey()))"
             )
             let storedExpiryMilliseconds = expiry[key.text].flatMap { Self.parseExpiry(text($0)) }
-            try #require(storedExpiryMilliseconds == expectedExpiryMilliseconds, "\(report(operationsOfKey()))")
+            try #require(storedExpiryMilliseconds == expectedExpiryMilliseconds, "\(operationsText(operationsOfKey()))")
         }
     }
 
@@ -190,7 +192,7 @@ private final class DifferentialRunner {
         return parts.count == 2 ? parts[0] / 1_000 + parts[1] : nil
     }
 
-    private func report(_ operations: [OperationHistory.Step]) -> String {
+    private func operationsText(_ operations: [OperationHistory.Step]) -> String {
         operations.count > 100 ? "" : operations.map { "\($0)" }.joined(separator: "\n")
     }
 
@@ -198,7 +200,7 @@ private final class DifferentialRunner {
 
     private func readNextStoredFields() -> [String: [UInt8]] {
         var rawReply: UnsafeMutableRawPointer?
-        guard redisGetReply(context, &rawReply) == REDIS_OK, let rawReply else { return [:] }
+        guard redisGetReply(hiredisContext, &rawReply) == REDIS_OK, let rawReply else { return [:] }
         defer { freeReplyObject(rawReply) }
         let reply = rawReply.assumingMemoryBound(to: redisReply.self).pointee
         if reply.type == REDIS_REPLY_STRING {
@@ -213,8 +215,8 @@ private final class DifferentialRunner {
         return fields
     }
 
-    private func command(_ arguments: [String]) {
-        let rawReply = withArguments(arguments) { redisCommandArgv(context, $0, $1, $2) }
+    private func performCommand(_ arguments: [String]) {
+        let rawReply = withArguments(arguments) { redisCommandArgv(hiredisContext, $0, $1, $2) }
         if let rawReply { freeReplyObject(rawReply) }
     }
 
@@ -256,30 +258,36 @@ extension ActivityState {
         return newestIsEnd ? Character(letter.uppercased()) : letter
     }
 
-    /// The parts of the value that the scripts would store for the state, by their names in `activityParts`.
+    /// The parts of the value that the scripts would store for the state, by their names in ``ActivityPart``.
     var fields: [String: [UInt8]] {
         guard version != nil || pace != nil || registeredAtMilliseconds != nil else { return [:] }
-        let stored = token.map { Array(storedToken($0.token, $0.environment)) } ?? []
-        let rest = stored.dropFirst()
+        let formAndToken = token.map { Array(storedToken($0.token, $0.environment)) } ?? []
+        let storedTokenBytes = formAndToken.dropFirst()
         var fields: [String: [UInt8]] = [:]
-        fields["r"] = record(tokenForm: stored.first, tokenByteCount: rest.count)
-        if !rest.isEmpty { fields["t"] = Array(rest) }
-        if let acceptedAlertVersion { fields["e"] = bytes(acceptedAlertVersion) }
+        fields[ActivityPart.fixed] = fixedPart(tokenForm: formAndToken.first, tokenByteCount: storedTokenBytes.count)
+        if !storedTokenBytes.isEmpty { fields[ActivityPart.token] = Array(storedTokenBytes) }
+        if let acceptedAlertVersion { fields[ActivityPart.acceptedAlert] = bytes(acceptedAlertVersion) }
         if !audiences.isEmpty {
-            fields["a"] = [UInt8(audiences.currentDigests.count), UInt8(audiences.formerDigests.count)]
-            fields["a"]? += (audiences.currentDigests + audiences.formerDigests).flatMap { bytes($0, 8) }
+            let digests = audiences.currentDigests + audiences.formerDigests
+            fields[ActivityPart.audiences] = [
+                UInt8(audiences.currentDigests.count), UInt8(audiences.formerDigests.count),
+            ]
+            fields[ActivityPart.audiences]? += digests.flatMap { bytes($0, 8) }
         }
-        if retiredToken != nil { fields["d"] = [1] }
-        if let heldCommand { fields["h"] = versionText(heldCommand.version) + heldCommand.command }
-        if let pace, let limitedAt = pace.throttledAtMilliseconds {
-            fields["l"] = bytes(pace.spacingDoublingCount, 1) + bytes(limitedAt, 6)
+        if retiredToken != nil { fields[ActivityPart.retiredToken] = [1] }
+        if let heldCommand {
+            fields[ActivityPart.heldCommand] = versionText(heldCommand.version) + heldCommand.command
+        }
+        if let pace, let throttledAtMilliseconds = pace.throttledAtMilliseconds {
+            fields[ActivityPart.throttle] = bytes(pace.spacingDoublingCount, 1) + bytes(throttledAtMilliseconds, 6)
         }
         if let start {
-            fields["b"] = bytes(start.version)
+            fields[ActivityPart.start] = bytes(start.version)
             if let claim = start.claim {
                 // The letter says whether the start was read again, is settled, or is being sent.
-                fields["b"]?.append(UInt8(ascii: start.isRecordedAgain ? "r" : start.isSettled ? "s" : "a"))
-                fields["b"]? += bytes(start.assignedTimestamp, 5) + bytes(claim, 8)
+                let startLetter = UInt8(ascii: start.isRecordedAgain ? "r" : start.isSettled ? "s" : "a")
+                fields[ActivityPart.start]?.append(startLetter)
+                fields[ActivityPart.start]? += bytes(start.assignedTimestamp, 5) + bytes(claim, 8)
             }
         }
         return fields
@@ -287,12 +295,12 @@ extension ActivityState {
 
     /// The bytes before the token. The numbers are written here again, so that the test fails if `StoredActivity` or a
     /// script has a wrong number.
-    private func record(tokenForm: UInt8?, tokenByteCount: Int) -> [UInt8] {
+    private func fixedPart(tokenForm: UInt8?, tokenByteCount: Int) -> [UInt8] {
         // A token's form is stored as a number: the place of its letter in this list, from 1. 0 means no token.
         let formLetters = Array("PSps".utf8)
         let (frequentUpdatesFlag, throttleFlag, claimFlag, startFlag, retiredTokenFlag) = (8, 16, 32, 64, 128)
         let (audiencesFlag, acceptedAlertFlag) = (16_384, 32_768)
-        let (ownTimestampBit, drawBit) = (64, 128)
+        let (ownTimestampBit, hasDrawnBit) = (64, 128)
         var formAndFlags = tokenForm.flatMap { form in formLetters.firstIndex(of: form) }.map { $0 + 1 } ?? 0
         if pace?.allowsFrequentUpdates ?? false { formAndFlags += frequentUpdatesFlag }
         if pace?.throttledAtMilliseconds != nil { formAndFlags += throttleFlag }
@@ -307,19 +315,19 @@ extension ActivityState {
         // Every letter has the bit of the own timestamp. The scripts take the bit away if the last timestamp is not the
         // version's own.
         var phaseByte = Int((version == nil ? noVersionLetter : letter).asciiValue ?? 0)
-        if hasDrawnOnBudget { phaseByte += drawBit }
+        if hasDrawnOnBudget { phaseByte += hasDrawnBit }
         if !isOwnTimestamp { phaseByte -= ownTimestampBit }
-        var record = bytes(pace?.updatesUntilSeconds ?? 0, 4)
-        record += bytes(tokenByteCountAndFlags, 2)
-        record += bytes(formAndFlags, 1)
-        record += bytes(shownDigest ?? 0, 6)
-        record += bytes(phaseByte, 1)
-        record += bytes(lastSendAtMilliseconds, 6)
-        record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
-        record += bytes(pace?.budgetFullAtMilliseconds ?? 0, 6)
-        record += bytes(isOwnTimestamp ? 0 : lastAssignedTimestamp, 5)
-        record += bytes(registeredAtMilliseconds ?? 0, 6)
-        return record
+        var fixedPart = bytes(pace?.updatesUntilSeconds ?? 0, 4)
+        fixedPart += bytes(tokenByteCountAndFlags, 2)
+        fixedPart += bytes(formAndFlags, 1)
+        fixedPart += bytes(shownDigest ?? 0, 6)
+        fixedPart += bytes(phaseByte, 1)
+        fixedPart += bytes(lastSendAtMilliseconds, 6)
+        fixedPart += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
+        fixedPart += bytes(pace?.budgetFullAtMilliseconds ?? 0, 6)
+        fixedPart += bytes(isOwnTimestamp ? 0 : lastAssignedTimestamp, 5)
+        fixedPart += bytes(registeredAtMilliseconds ?? 0, 6)
+        return fixedPart
     }
 }
 

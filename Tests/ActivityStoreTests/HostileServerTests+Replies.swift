@@ -1,6 +1,7 @@
 /// Replies that a server sends in these tests.
 extension HostileServerTests {
-    /// The number of a permitted push, packed as in ``makeSendReply``, without the activity's value.
+    /// The first part of a reply to a permitted push: a number, packed as in ``makeSendReply``. A valid reply also has
+    /// a second part, the activity's value.
     static let packedPush = ":111264530448426\r\n"
 
     /// Returns an activity's value as a bulk string of RESP. All bytes are below 128, so that it can be written as a
@@ -26,8 +27,8 @@ extension HostileServerTests {
         return "*2\r\n:\(timestamp << 16 | priority << 14 | budget)\r\n\(value)"
     }
 
-    /// Returns the short reply to a permitted push with the requested timestamp and priority: the value and
-    /// the clock.
+    /// Returns the short reply to a permitted push: the activity's value and Redis' clock. It means that the push gets
+    /// the timestamp and the priority that the call requested.
     static func makeShortSendReply(
         kind: String = "\u{01}",
         token: String = "\u{01}\u{02}\u{03}",

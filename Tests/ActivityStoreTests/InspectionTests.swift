@@ -25,7 +25,7 @@ import Testing
             version: .at(timestamp, 7),
             digest: timestamp,
             pace: pace,
-            request: PushRequest(requestsHighPriority: true, mayUseReserve: alert, hasAlert: alert),
+            options: AdmissionOptions(requestsHighPriority: true, mayUseReserve: alert, hasAlert: alert),
             registration: nil
         )
     }
@@ -162,7 +162,10 @@ import Testing
         comparison.settle(.throttle(version: .at(0), pace: pace))
         let wholeValue = readValue(comparison)
         let parts = activityParts(wholeValue)
-        #expect(["r", "t", "l", "b", "h"].map { parts[$0]?.count } == [50, 2, 7, 27, 31])
+        let partNames = [
+            ActivityPart.fixed, ActivityPart.token, ActivityPart.throttle, ActivityPart.start, ActivityPart.heldCommand,
+        ]
+        #expect(partNames.map { parts[$0]?.count } == [50, 2, 7, 27, 31])
         let partEnds = [(50, "record"), (52, "token"), (59, "limit"), (86, "start"), (117, "held")]
         for length in 1..<wholeValue.count {
             let part = partEnds.first { length < $0.0 }?.1 ?? ""

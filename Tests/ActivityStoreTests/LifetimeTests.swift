@@ -39,8 +39,8 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         #expect(lifeContinues(startMilliseconds + 7))
         reportEvent(.ended(beganAtMilliseconds: startMilliseconds + 7, restartAtMilliseconds: startMilliseconds + 9))
         reportEvent(.beganAfter(milliseconds: 7))
-        reportEvent(.removed)
-        reportEvent(.removed)
+        reportEvent(.endedOrUnlimited)
+        reportEvent(.endedOrUnlimited)
         #expect(!lifeContinues(startMilliseconds + 7))
     }
 
@@ -57,7 +57,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
             let keptCommand = random.below(2) == 0 ? nil : Self.randomCommandKeptForRestart(&random)
             let call: Operation =
                 switch random.below(12) {
-                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .removed : otherEnd)
+                case 0: .reportLifetimeEvent(random.below(3) > 0 ? .endedOrUnlimited : otherEnd)
                 case 1, 2, 3:
                     .reportLifetimeEvent(
                         .ended(
@@ -171,8 +171,8 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                 == .retry
         )
         #expect(life()?.shownUpdate?.record == [7])
-        // A start that lacks the newest state is `superseded` when it is checked. The life is due at once, so the
-        // keeper makes another start.
+        // If a start lacks the newest state, a check of the start gives `superseded`. The life is then due at once, so
+        // the keeper makes another start.
         func checkLifetime(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: startMilliseconds / 1_000 + second, sequence: 0)
             return
@@ -186,14 +186,14 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                 .verdict
         }
         #expect(checkLifetime(6) == .superseded && checkLifetime(7) == .retry)
-        // The life waits for a restart at this start's time. So the kept commands stay. A start with another time
-        // begins a life without them.
+        // The life waits for a restart. The first start has the time of this restart, so the kept commands stay. The
+        // second start has another time, so it begins a life without them.
         reportEvent(.beganAfter(milliseconds: 70), makeCommand(isStart: true, second: 8))
         #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
         #expect(checkLifetime(7) == .retry)
         reportEvent(.beganAfter(milliseconds: 90), makeCommand(isStart: true, second: 9))
         #expect(life()?.start?.record == [9] && life()?.shownUpdate == nil)
-        reportEvent(.removed)
+        reportEvent(.endedOrUnlimited)
         #expect(life() == nil)
         for number in 0..<LifetimeKey.timetableCount {
             #expect(
@@ -238,7 +238,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         )
         #expect(try claim(firstLeaseMilliseconds: 60_000) == ["\(due.text) b \(startMilliseconds) 2"])
         #expect(try claim(firstLeaseMilliseconds: 60_000) == [])
-        comparison.perform(.reportLifetimeEvent(.removed), due)
+        comparison.perform(.reportLifetimeEvent(.endedOrUnlimited), due)
         comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 1, lifetimeMilliseconds: 1)), due)
         #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(startMilliseconds + 1) 1"])
         #expect(try claim(firstLeaseMilliseconds: 0, ageMillisecondsMax: hourMilliseconds) == [])
@@ -311,11 +311,11 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         )
     }
 
-    /// The command that ends the activity may be in the deferred topic for hours. Each time a worker reads this
-    /// command, the worker asks Redis whether the life continues, and Redis postpones the next claim.
+    /// Each time a worker reads the command that ends the activity, it asks Redis whether the life continues. This
+    /// postpones the next claim, because the command may be in the deferred topic for hours.
     ///
-    /// If Redis has admitted another end of the activity, that end will report the end of the life. In case that end is
-    /// lost, the keeper claims the life again, three more times.
+    /// If Redis has admitted another end of the activity, this other end will report that the life has ended. In case
+    /// the other end is lost, the keeper claims the life three more times.
     @Test func `A command that is worked on postpones the next claim; another end gets time to end the life`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))

@@ -36,7 +36,7 @@ import Testing
             version: .at(timestamp),
             digest: digest,
             pace: .spaced(0),
-            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: alert),
+            options: AdmissionOptions(requestsHighPriority: false, mayUseReserve: false, hasAlert: alert),
             registration: nil
         )
     }
@@ -242,7 +242,11 @@ import Testing
         #expect(comparison.perform(makeRegistration("ff", at: 500, in: encodeAudiences(3))).heldCommand == [7])
         #expect(comparison.perform(makeCommand(.update, 110, alert: true)).registration == makeToken("ff", at: 500))
         let parts = comparison.server.hash(comparison.key.text)
-        #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
+        let allPartNames: Set = [
+            ActivityPart.fixed, ActivityPart.token, ActivityPart.acceptedAlert, ActivityPart.audiences,
+            ActivityPart.retiredToken, ActivityPart.throttle, ActivityPart.start, ActivityPart.heldCommand,
+        ]
+        #expect(Set(parts.keys) == allPartNames)
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.formerAudiences.isEmpty)
         #expect(inspection.heldCommand?.command == [7] && inspection.acceptedAlertVersion == .at(100))

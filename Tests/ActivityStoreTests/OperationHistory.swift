@@ -22,8 +22,7 @@ struct OperationHistory {
         Array("ABCDEF".utf8), Array("abc".utf8), Array(repeating: 0x41, count: 200), Array("00".utf8),
     ]
     private static let attributesTypes = ["GameAttributes", "RaceAttributes"]
-    /// The number of activities is two above the limit of starts that Redis holds for one token, so that Redis must
-    /// refuse some starts.
+    /// Two more activities than the starts that Redis holds for one token. So Redis must refuse some starts.
     private static let activities =
         (0..<StoreLimits.heldStartsMax + 2).map { String(repeating: "a", count: $0 + 1) }
     private static let updatableMilliseconds: Int64 = 8 * 3_600_000
@@ -130,8 +129,8 @@ struct OperationHistory {
         )
     }
 
-    /// Returns the number of a start's draw. Redis' own numbers are times: when the budget is full after the draw. So
-    /// most numbers here are up to five refill intervals after the present time.
+    /// Returns the number that identifies a start's draw. Redis uses a time as this number: when the budget will be
+    /// full after the draw. So most numbers here are up to five refill intervals after the present time.
     private mutating func randomDraw() -> Int64 {
         if below(20) == 0 { return pick([0, 1, StoredTime.millisecondsMax]) }
         let budget = pick(paces).budget

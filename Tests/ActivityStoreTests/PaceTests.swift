@@ -41,7 +41,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: makePace(spacing: spacing),
-            request: PushRequest(requestsHighPriority: high, mayUseReserve: reserve, hasAlert: false),
+            options: AdmissionOptions(requestsHighPriority: high, mayUseReserve: reserve, hasAlert: false),
             registration: token
         )
     }
@@ -119,9 +119,9 @@ import Testing
         let hashBefore = comparison.server.hash(comparison.key.text)
         comparison.settle(makeThrottle(100, spacing: 0))
         var hashAfter = comparison.server.hash(comparison.key.text)
-        #expect(hashAfter.removeValue(forKey: "l") != nil && hashBefore["l"] == nil)
+        #expect(hashAfter.removeValue(forKey: ActivityPart.throttle) != nil && hashBefore[ActivityPart.throttle] == nil)
         // The value has a flag that says that it has a 429. The test removes this flag before the comparison.
-        hashAfter["r"]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.throttleBit
+        hashAfter[ActivityPart.fixed]?[StoredActivity.flagsByteOffset] &-= StoredActivity.Flag.throttleBit
         #expect(hashAfter == hashBefore)
         // A 429 of an unknown activity stores nothing.
         comparison.settle(makeThrottle(100, spacing: 0), .activity("other"))

@@ -339,11 +339,13 @@ import Testing
         #expect(watched.acceptsCalls && !watched.withholdsReply() && !watched.beginWaitIfNeeded())
         watched.nowMilliseconds += 1
         #expect(!watched.withholdsReply() && watched.beginWaitIfNeeded())
-        // The watch has given up on the replicas. In this state a write during a WAIT needs no WAIT of its own.
+        // The watch has given up on the replicas. So a call that is issued during a WAIT gets its reply at once, and
+        // needs no WAIT of its own.
         #expect(!watched.withholdsReply())
         #expect(watched.handleWaitReply(areEnough: true) == .acknowledging)
         #expect(!watched.beginWaitIfNeeded())
-        // If the replica is missing again later, calls wait again.
+        // The watch no longer gives up, because replicas have acknowledged. So calls wait again if a replica is
+        // missing.
         #expect(watched.withholdsReply() && watched.beginWaitIfNeeded())
         #expect(watched.handleWaitReply(areEnough: false) == .missing(isGivenUp: false))
     }

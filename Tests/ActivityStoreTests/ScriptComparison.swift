@@ -81,6 +81,7 @@ final class ScriptComparison {
 }
 
 extension RedisServer {
+    /// A Lua function that replaces `SET`. It records the key's expiry in the hash `expiry`, instead of setting it.
     private static let setLua = """
         local function set(key, value, _, lifetime, condition)
           redis.call('HSET', 'expiry', key, TIME .. '+' .. lifetime)
@@ -89,6 +90,8 @@ extension RedisServer {
         end
 
         """
+    /// Lua code that the test inserts into the loop over a batch of `admit`. It gives each call its own time, and sets
+    /// `hasOneClock` to whether all these times are equal.
     private static let nextTimeLua = """
         if index == 1 then
           for _, other in ipairs(redis.call('LRANGE', 'times', 0, count - 2)) do hasOneClock = hasOneClock and other == TIME end
@@ -108,9 +111,9 @@ extension RedisServer {
         end
 
         """
-    /// Lua code for the place where `admit` replies with the activity's value. If the calls of a batch have different
-    /// times, the reply has no common clock from which the lane could compute the pushes left. Then this code
-    /// computes them.
+    /// Lua code for the place where `admit` replies with the activity's value. Usually the reply has one clock for all
+    /// calls of a batch, and the lane uses it to compute the pushes left. If the calls have different times, this code
+    /// computes the pushes left instead.
     private static let sendReplyLua = """
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)
@@ -123,9 +126,9 @@ extension RedisServer {
 
         """
 
-    /// Loads scripts with another clock. Each call, also in a batch, takes the next time of the list `times`,
-    /// in UNIX microseconds. Expiry times are not set. They are recorded in the hash `expiry`, as the call's
-    /// time, `+` and the milliseconds.
+    /// Loads scripts with another clock. Each call, also in a batch, takes the next time of the list `times`, in UNIX
+    /// microseconds. The scripts set no expiry. They record it in the hash `expiry`: `1760000000000007+3600000` means
+    /// that the call was made at this time, and that the key expires 3,600,000 ms later.
     func loadScriptsWithListedTimes(_ connection: RedisConnection) throws {
         let clock = "callRedis('TIME')"
         let replacements = [

@@ -8,7 +8,7 @@ import Testing
 extension ScriptTests {
     private func recordStart(_ timestamp: Int64) -> Operation { .recordStart(version: version(timestamp)) }
 
-    /// The end of the earlier life is read again, as is the start of the new life. The new life goes on.
+    /// The end of the earlier life and the start of the new life are read again. The new life goes on.
     @Test func `A start that is read again opens the activity`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(makeRegistration("aa", at: 201_000)) == .registered)

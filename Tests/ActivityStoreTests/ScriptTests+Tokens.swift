@@ -88,15 +88,16 @@ extension ScriptTests {
             #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
             #expect(comparison.verdict(.hold(version: version(100), command: [1], hasAlert: false)) == .held)
         }
-        #expect(comparison.perform(reread(100)).timestamp == presentSeconds + 1)
+        #expect(comparison.perform(makeRereadUpdate(100)).timestamp == presentSeconds + 1)
         // The reply to the command was lost, so the command is repeated.
-        #expect(comparison.perform(reread(100)).timestamp == presentSeconds + 1)
+        #expect(comparison.perform(makeRereadUpdate(100)).timestamp == presentSeconds + 1)
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.perform(command(.update, 101, digest: 3)).timestamp == presentSeconds + 2)
         // Redis still has a token, so it has not lost the activity's sent timestamps. It does not raise this command's
         // timestamp to the present second.
         comparison.advanceClock(10_000)
-        #expect(comparison.perform(reread(presentSeconds + 5, bringing: "bb")).timestamp == presentSeconds + 5)
+        let rereadUpdate = makeRereadUpdate(presentSeconds + 5, bringing: "bb")
+        #expect(comparison.perform(rereadUpdate).timestamp == presentSeconds + 5)
     }
 
     /// The command is superseded, but its token is the first that the emptied Redis learns.
@@ -106,18 +107,18 @@ extension ScriptTests {
         let presentSeconds: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: presentSeconds * 1_000)
         #expect(comparison.verdict(command(.update, 200, digest: 1)) == .noToken)
-        #expect(comparison.verdict(reread(100)) == .superseded)
+        #expect(comparison.verdict(makeRereadUpdate(100)) == .superseded)
         #expect(comparison.perform(command(.update, 200, digest: 1)).timestamp == presentSeconds + 1)
         #expect(comparison.perform(command(.update, 201, digest: 2)).timestamp == presentSeconds + 2)
     }
 
-    private func reread(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
+    private func makeRereadUpdate(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
         .command(
             event: .update,
             version: version(timestamp),
             digest: 2,
             pace: .spaced(0),
-            request: PushRequest(
+            options: AdmissionOptions(
                 requestsHighPriority: false,
                 mayUseReserve: false,
                 hasAlert: false,

@@ -27,7 +27,7 @@ import Testing
             version: version(timestamp, sequence),
             digest: digest,
             pace: .spaced(spacing),
-            request: PushRequest(
+            options: AdmissionOptions(
                 requestsHighPriority: false,
                 mayUseReserve: false,
                 hasAlert: false,
@@ -295,7 +295,7 @@ import Testing
             version: version(1_760_000_005, .max),
             digest: 2,
             pace: .spaced(0),
-            request: PushRequest(requestsHighPriority: true, mayUseReserve: false, hasAlert: true),
+            options: AdmissionOptions(requestsHighPriority: true, mayUseReserve: false, hasAlert: true),
             registration: nil
         )
         #expect(comparison.verdict(update) == .send)

@@ -15,7 +15,7 @@ import Testing
             try shared.setFields(["a", "b"].map { (Array($0.utf8), fields) }, timeToLiveMilliseconds: 60_000)
         }
         #expect(server.command("HGET", "b", "hp") == ["channel"])
-        #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "b", on: server)))
+        #expect(try (1...60_000).contains(Self.timeToLiveMilliseconds(of: "b", on: server)))
     }
 
     @Test func `A field is removed only if it has the expected value`() throws {
@@ -45,14 +45,14 @@ import Testing
 
         try firstWorker.extendLease(lostLease, leaseMilliseconds: 600_000)
         try firstWorker.releaseLease(lostLease)
-        #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
+        #expect(try (1...60_000).contains(Self.timeToLiveMilliseconds(of: "lease", on: server)))
         try secondWorker.extendLease(heldLease, leaseMilliseconds: 600_000)
-        #expect(try (60_001...600_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
+        #expect(try (60_001...600_000).contains(Self.timeToLiveMilliseconds(of: "lease", on: server)))
         try secondWorker.releaseLease(heldLease)
         #expect(try !firstWorker.isLeased(key))
     }
 
-    private static func lifeMilliseconds(of key: String, on server: RedisServer) throws -> Int64 {
+    private static func timeToLiveMilliseconds(of key: String, on server: RedisServer) throws -> Int64 {
         try #require(server.command("PTTL", key).first.flatMap { Int64($0) })
     }
 }

@@ -113,9 +113,9 @@ extension ActivityStore {
     }
 }
 
-/// The parts of an admission that the tests vary: the priority, the reserve, the alerts, and whether the command is too
-/// old, is read again, or may end a newer life.
-struct PushRequest {
+/// What the tests vary in an admission: the priority, the reserve, the alerts, and whether the command is too old, is
+/// read again, or may end a newer life.
+struct AdmissionOptions {
     var requestsHighPriority: Bool
     var mayUseReserve: Bool
     var hasAlert: Bool
@@ -134,7 +134,7 @@ extension Operation {
         version: Version,
         digest: UInt64,
         pace: Policy.Pace,
-        request: PushRequest,
+        options: AdmissionOptions,
         registration: OwnedToken?
     ) -> Self {
         .admit(
@@ -143,13 +143,13 @@ extension Operation {
                 version: version,
                 digest: digest,
                 pace: pace,
-                requestsHighPriority: request.requestsHighPriority,
-                mayUseReserve: request.mayUseReserve,
-                mayReplaceHeldAlert: request.hasAlert,
-                carriedAlertVersion: request.carriedAlertVersion,
-                isTooOld: request.isTooOld,
-                isReread: request.isReread,
-                endsNewerLife: request.endsNewerLife,
+                requestsHighPriority: options.requestsHighPriority,
+                mayUseReserve: options.mayUseReserve,
+                mayReplaceHeldAlert: options.hasAlert,
+                carriedAlertVersion: options.carriedAlertVersion,
+                isTooOld: options.isTooOld,
+                isReread: options.isReread,
+                endsNewerLife: options.endsNewerLife,
                 registration: registration
             )
         )
@@ -236,7 +236,7 @@ extension Operation {
             version: version,
             digest: digest,
             pace: .spaced(spacingMilliseconds),
-            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, hasAlert: false),
+            options: AdmissionOptions(requestsHighPriority: false, mayUseReserve: false, hasAlert: false),
             registration: registration
         )
     }

@@ -1,4 +1,5 @@
 import Delivery
+import Foundation
 import LiveActivity
 import Testing
 
@@ -20,17 +21,15 @@ import Testing
         )
     }
 
-    /// Returns the last result of the command's broadcast; empty if there is none.
-    private func broadcastResult(of command: Int, in harness: RoundHarness) -> String {
-        harness.producedRecords.last {
-            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
-                && SimulatedText.contains("\"channel\"", in: $0)
-        } ?? ""
+    /// Returns the last result of the command's broadcast; nil if there is none.
+    private func broadcastResult(of command: Int, in harness: RoundHarness) -> [String: Any]? {
+        harness.producedRecords
+            .compactMap { try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any] }
+            .last { $0["command"] as? String == "\(command)" && $0["channel"] != nil }
     }
 
     private func outcome(of command: Int, in harness: RoundHarness) -> String? {
-        let parts = broadcastResult(of: command, in: harness).split(separator: "\"outcome\":\"")
-        return parts.count < 2 ? nil : parts[1].split(separator: "\"").first.map { "\($0)" }
+        broadcastResult(of: command, in: harness)?["outcome"] as? String
     }
 
     @Test func `A broadcast is one push to the channel`() throws {
@@ -45,7 +44,7 @@ import Testing
         )
         harness.respondToPushes()
         #expect(outcome(of: 1, in: harness) == "delivered")
-        #expect(SimulatedText.contains("\"environment\":\"production\"", in: broadcastResult(of: 1, in: harness)))
+        #expect(broadcastResult(of: 1, in: harness)?["environment"] as? String == "production")
         #expect(harness.core.recordCount == 0 && harness.committableOffset == 1)
     }
 
@@ -223,9 +222,9 @@ import Testing
         harness.send()
         harness.respondToPushes(.rejected, reason: "FeatureNotEnabled", advice: "enable Broadcast Capability")
         #expect(outcome(of: 1, in: harness) == "failed")
-        let result = broadcastResult(of: 1, in: harness)
-        #expect(SimulatedText.contains("\"reason\":\"FeatureNotEnabled\"", in: result))
-        #expect(SimulatedText.contains("Broadcast Capability", in: result))
+        let result = try #require(broadcastResult(of: 1, in: harness))
+        #expect(result["reason"] as? String == "FeatureNotEnabled")
+        #expect((result["advice"] as? String)?.contains("Broadcast Capability") == true)
     }
 
     /// A new channel replaces one that another program has deleted, and gets the newest state.

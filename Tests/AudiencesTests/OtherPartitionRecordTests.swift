@@ -158,8 +158,8 @@ import Testing
         #expect(harness.sendAndAcceptPushes().map(\.alert) == [2])
     }
 
-    /// While the round is being claimed, there is no room for the record. Later the round's own partition brings new
-    /// records all the time.
+    /// While the worker claims the round, the core has no room for the other partition's record. Later the round's own
+    /// partition brings new records all the time.
     @Test func `A restored round does not wait for a version that was passed over in another partition`() throws {
         // The only range has all 256 segments, each with `1 << 32` positions.
         let positionsPerLap = UInt64(1) << 40

@@ -66,9 +66,9 @@ import Testing
         )
     }
 
-    /// The channel's partition is being revoked while version 1 is in flight. So the channel drops version 2. The
-    /// record of version 2 is read again before APNs responds to version 1. The channel sends nothing more, so it must
-    /// not settle this record as a repeated one.
+    /// 1. The channel's partition is being revoked while version 1 is in flight. So the channel drops version 2.
+    /// 2. The record of version 2 is read again before APNs responds to version 1. The channel sends nothing more, so
+    ///    it must not settle this record as a repeated one.
     @Test func `A broadcast that is read again while its channel drains is sent later`() throws {
         let newest = try makeRecord(2, channel: try Self.makeChannel())
         let harness = RoundHarness()
@@ -186,9 +186,11 @@ import Testing
         #expect(harness.committableOffset == 3)
     }
 
-    /// The lane loses the added partition and gets it again. A round or channel of the first partition still has the
-    /// record that was read before. So the record must not settle as a repeated one now. Otherwise a later revocation
-    /// of the first partition would drop its state, and nobody would read the record again.
+    /// 1. A round or channel of the first partition has a record of the added partition.
+    /// 2. The lane loses the added partition, gets it again, and reads the record again. This record must not settle as
+    ///    a repeated one now.
+    /// 3. The first partition may be revoked later, which drops the record's state. If the record had settled, nobody
+    ///    would read it again.
     @Test(arguments: [false, true])
     func `A record stays unsettled while the same record of an earlier assignment is in progress`(usesChannel: Bool)
         throws

@@ -72,8 +72,9 @@ import Testing
         #expect(harness.core.committableOffset(addedPartition) == 3)
     }
 
-    /// Returns a core that has settled all records below offset 1. The record at offset 1 was passed over: the app's
-    /// other audience takes the room, and its host is away. The ledger is full: the record at offset 65 does not fit.
+    /// Returns a core that has settled all records below offset 1. The record at offset 1 was passed over, because the
+    /// app's other audience takes the room, and the app's host accepts no push. The ledger is full: it has no room for
+    /// the record at offset 65.
     private func harnessWithFullLedger() -> RoundHarness {
         let harness = RoundHarness(recordBytesMax: 2 * Self.recordBytes, ledgerWindowOffsetCount: 64)
         for number in [10, 11] { harness.join(Self.names[0], "match-\(number)") }
@@ -90,8 +91,8 @@ import Testing
         return harness
     }
 
-    /// The bits of ``PassedOverRecords`` repeat after 64 offsets. So offset 65, which does not fit into the ledger, has
-    /// the same bit as offset 1, whose record was passed over.
+    /// ``PassedOverRecords`` has only 64 bits here, so offsets 1 and 65 have the same bit. The record at offset 1 was
+    /// passed over. Offset 65 does not fit into the ledger, so the core must not read its bit.
     @Test func `A record beyond the ledger is not taken for one that was passed over`() {
         let harness = harnessWithFullLedger()
         harness.performPendingWork()

@@ -26,7 +26,8 @@ final class RoundHarness {
     var nowMilliseconds: Int64 = RoundHarness.startMilliseconds
     var store: AudienceStoreModel
     var core: Audiences
-    /// The records of the fan-out topic's only partition.
+    /// The records of the fan-out topic's first partition. A test passes records of a second partition to
+    /// ``read(_:at:from:)``.
     var log: [SimulatedFanout] = []
     /// The values of all records that the core has produced: results and fan-out records, for example.
     var producedRecords: [String] = []
@@ -47,7 +48,10 @@ final class RoundHarness {
     static let pageBytesMax = 8_186
 
     init(
-        store: AudienceStoreModel = AudienceStoreModel(nowMilliseconds: startMilliseconds, pageBytesMax: pageBytesMax),
+        store: AudienceStoreModel = AudienceStoreModel(
+            nowMilliseconds: startMilliseconds,
+            unarrangedPageBytesMax: pageBytesMax
+        ),
         seed: UInt64 = 1,
         pagesMax: Int = 256,
         pageBytesMax: Int = 256 * PageSlot.expectedBytesMax,
@@ -122,8 +126,8 @@ final class RoundHarness {
 
     /// The numbers of members that joined, that left, and that were members before and registered again, in this order.
     var membershipChangeCounts: [UInt64] {
-        let counted = core.membershipChangeCounts(of: 0)
-        return counted.indices.map { counted[$0] }
+        let counts = core.membershipChangeCounts(of: 0)
+        return counts.indices.map { counts[$0] }
     }
 
     /// Gives the core a member's registration that names the audience; with `isLeaving`, one that no longer names it.
@@ -330,7 +334,7 @@ final class RoundHarness {
                         status: disposition == .accepted ? 200 : 503,
                         reason: reason,
                         advice: advice,
-                        invalidAtWallMilliseconds: -1,
+                        invalidAtWallMilliseconds: nil,
                         sentAtWallMilliseconds: nowMilliseconds,
                         responseAtWallMilliseconds: nowMilliseconds
                     ),

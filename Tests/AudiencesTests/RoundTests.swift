@@ -15,7 +15,8 @@ import Testing
         return harness
     }
 
-    /// Returns the members of the command's result by outcome, such as `{"delivered":4}`.
+    /// Returns the number of members with each outcome, as the command's result says it: `{"delivered":4}`, for
+    /// example.
     private func memberCountsText(of command: Int, in harness: RoundHarness) -> String? {
         harness.result(of: command)?.split(separator: "\"members\":").last?.split(separator: "}").first.map { "\($0)}" }
     }

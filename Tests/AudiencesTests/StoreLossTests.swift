@@ -68,7 +68,7 @@ import Testing
         let harness = RoundHarness()
         harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
         harness.advanceClock(milliseconds: 10)
-        harness.core.storeLostAtMilliseconds = harness.moment.monotonicMilliseconds
+        harness.core.storeMayHaveLostDataAtMilliseconds = harness.moment.monotonicMilliseconds
         admit(1, in: harness)
         #expect(Set(pushesAfterReturnOfMembers(to: harness).map(\.member)) == Set(Self.members))
     }
@@ -144,7 +144,7 @@ import Testing
         for _ in 0..<20 {
             harness.core.membersLastCompleteAtMilliseconds = harness.moment.monotonicMilliseconds
             harness.advanceClock(milliseconds: 1_000)
-            harness.core.storeLostAtMilliseconds = harness.moment.monotonicMilliseconds
+            harness.core.storeMayHaveLostDataAtMilliseconds = harness.moment.monotonicMilliseconds
             sent += harness.sendAndAcceptPushes()
         }
         #expect(Set(sent.map(\.member)) == Set(Self.members))

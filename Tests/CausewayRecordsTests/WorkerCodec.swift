@@ -202,6 +202,6 @@ enum WorkerCodec {
             createdAtMilliseconds: 1_790_000_000_123
         )
         if isEnded { (entry.state, entry.deletionDueMilliseconds) = (.deleting, 1_790_003_600_000) }
-        return (entry.topicKey, Data(entry.topicValue))
+        return (entry.recordKey, Data(entry.recordValue))
     }
 }

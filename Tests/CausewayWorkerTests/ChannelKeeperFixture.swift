@@ -61,7 +61,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         let directory = try TemporaryDirectory()
         let certificate = try GeneratedCertificate.write(directory: directory.path("tls"), hosts: ["localhost"])
         var configuration = SimulatorConfiguration(
-            security: .certificate(certificateFile: certificate.certificateFile, keyFile: certificate.keyFile),
+            transportSecurity: .certificate(certificateFile: certificate.certificateFile, keyFile: certificate.keyFile),
             keys: [
                 .init(
                     teamIdentifier: "TEAM123456",
@@ -189,7 +189,7 @@ extension ChannelKeeper {
 
     /// Creates a channel at APNs that the registry does not have.
     func createUnrecordedChannel() async throws -> String {
-        try await managedEnvironment.management.create(storesNewestMessage: true)
+        try await managedEnvironment.channelManagement.create(storesNewestMessage: true)
     }
 
     /// Lets the keeper write to the topic again, as if time had passed since Kafka failed to take a record.

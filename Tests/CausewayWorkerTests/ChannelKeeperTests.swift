@@ -28,14 +28,14 @@ import Testing
             try await worker.publishAndWriteToAudienceHashIfUnchanged(plannedEntry)
             #expect(try await fixture.entry(of: Self.audience, by: worker) == activeEntry)
             let publishedEntry = try fixture.publishedEntry(of: Self.audience)
-            #expect(publishedEntry?.topicValue == activeEntry.topicValue)
+            #expect(publishedEntry?.recordValue == activeEntry.recordValue)
         }
     }
 
     /// Two workers publish entries of one audience: first the newer entry, then the older one.
     ///
-    /// - Parameter isPublished: what the registry says about the newer entry when the older one reaches the topic: true
-    ///   if the newer entry is noted as published; nil if this is noted only afterwards.
+    /// - Parameter isPublished: what the registry says when the older entry reaches the topic. true: the newer entry is
+    ///   published. nil: nothing yet; the registry is told only afterwards.
     @Test(arguments: [true, nil])
     func `An older entry that reaches the topic after a newer one is replaced there and in the hash`(
         isPublished: Bool?
@@ -162,8 +162,8 @@ import Testing
             )
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
             #expect((presentEntry.deletionDueMilliseconds != nil) == (command == .end))
-            // After a start, the keeper must not even write a plan and cancel it at once: if the worker died between
-            // the two writes, the plan would stay.
+            // After a start, the keeper must write no plan at all, not even one that it cancels at once. If the worker
+            // died between the two writes, the plan would stay.
             if command == .start { #expect(presentEntry == entry) }
         }
     }
@@ -200,9 +200,9 @@ import Testing
             #expect(successor.channel != entry.channel)
             let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
             #expect(presentEntry.deletionDueMilliseconds == (command == .end ? .max : nil))
-            // The entry has the plan from the beginning. If the keeper wrote the plan later, a worker that died before
-            // this write would leave a channel without a plan.
-            #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == presentEntry.topicValue)
+            // The new entry has the plan from the beginning. If the keeper wrote the plan in a second step and died
+            // before it, the channel would stay without a plan.
+            #expect(try fixture.publishedEntry(of: Self.audience)?.recordValue == presentEntry.recordValue)
         }
     }
 }

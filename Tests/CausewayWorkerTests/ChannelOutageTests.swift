@@ -66,8 +66,8 @@ import Testing
         }
     }
 
-    /// A deletion is due, and APNs does not carry it out. Its audience is the first in order, and the other audiences
-    /// must not wait for this deletion.
+    /// A deletion is due, and APNs does not carry it out. The keeper works on the audiences in order, and the audience
+    /// of this deletion is the first. The other audiences must not wait for it.
     @Test(arguments: [true, false])
     func `While APNs is away, entries are published`(isReconciliation: Bool) async throws {
         try await ChannelKeeperFixture.run { fixture in
@@ -131,7 +131,7 @@ import Testing
             await worker.endTopicPause()
             let newEntry = try await worker.create("final", Self.appEnvironment)
             try await worker.maintain(worker.managedEnvironment)
-            #expect(try fixture.publishedEntry(of: "final")?.topicValue == newEntry.topicValue)
+            #expect(try fixture.publishedEntry(of: "final")?.recordValue == newEntry.recordValue)
             let values = fixture.server.command("HKEYS", ChannelKeeperFixture.registryKey)
             #expect(values.filter { $0.contains("final") } == ["a:final"])
         }

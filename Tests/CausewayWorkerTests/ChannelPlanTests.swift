@@ -25,7 +25,7 @@ import Testing
                 try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             }
             try await fixture.makeManagementAvailable()
-            // The other worker has not got the refusal, so it tries at once.
+            // The worker that got the refusal makes a pause. The other worker has not got it, so it tries at once.
             let successor = try await otherWorker.replace(
                 entry.channel,
                 of: Self.audience,
@@ -171,7 +171,7 @@ import Testing
             #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
             #expect(try await fixture.channelsAtAPNs() == [entry.channel])
             #expect(try fixture.channelInAudienceHash(of: Self.audience) == entry.channelFieldValue)
-            #expect(try fixture.publishedEntry(of: Self.audience)?.topicValue == entry.topicValue)
+            #expect(try fixture.publishedEntry(of: Self.audience)?.recordValue == entry.recordValue)
         }
     }
 

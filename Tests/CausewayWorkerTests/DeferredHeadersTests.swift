@@ -19,7 +19,7 @@ import Testing
         claim: .max,
         isHeldStart: true,
         isReread: true,
-        alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
+        carriedAlertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
         priorityWithoutAlert: 5,
         isAlertExpired: true,
         serviceFaultCount: 9,
@@ -58,7 +58,7 @@ import Testing
                 numbers[position] = invalidNumber
                 let readDeferral = DeferredHeaders.parseDeferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestampPosition, invalidNumber.hasPrefix("-") {
-                    #expect(readDeferral?.alertVersion == nil)
+                    #expect(readDeferral?.carriedAlertVersion == nil)
                 } else {
                     #expect(readDeferral == nil, "number \(position): \(invalidNumber)")
                 }

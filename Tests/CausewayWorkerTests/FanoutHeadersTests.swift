@@ -19,15 +19,15 @@ import Testing
             recordTimestampMilliseconds: 1_790_000_000_001,
             receivedAtWallMilliseconds: 1_790_000_000_002,
             admittedAtWallMilliseconds: 1_790_000_000_003,
-            alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
+            carriedAlertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
             isAlertExpired: true
         )
     }
 
-    private static func makePlainInstruction() throws -> FanoutInstruction {
+    private static func makeInstructionWithAbsentValues() throws -> FanoutInstruction {
         var instruction = try makeInstruction(range: (0, 1))
         instruction.grant.isDemoted = false
-        (instruction.recordTimestampMilliseconds, instruction.alertVersion, instruction.isAlertExpired) = (
+        (instruction.recordTimestampMilliseconds, instruction.carriedAlertVersion, instruction.isAlertExpired) = (
             -1, nil, false
         )
         return instruction
@@ -36,7 +36,7 @@ import Testing
     @Test func `Headers keep what the reader of the range needs`() throws {
         for instruction in [
             try Self.makeInstruction(range: (255, 256)), try Self.makeInstruction(range: (0, 2)),
-            try Self.makePlainInstruction(),
+            try Self.makeInstructionWithAbsentValues(),
         ] {
             #expect(FanoutHeaders.parseInstruction(FanoutHeaders.stateText(of: instruction)) == instruction)
         }
@@ -57,8 +57,8 @@ import Testing
         let state = FanoutHeaders.stateText(of: instruction)
         let text = FanoutHeaders.text(of: channel, broadcastCount: 2)
         #expect(FanoutHeaders.parseInstruction(state, channel: text) == instruction)
-        // A record of a broadcast must have the header that names the channel. Without the header, it is not
-        // read as a record of a range.
+        // A broadcast's record must have the header that names the channel. Without this header the record cannot be
+        // read. It must not count as the record of a range.
         #expect(FanoutHeaders.parseInstruction(state) == nil)
         let otherTexts = [text.replacing("=", with: "-"), text.replacing(" 2 ", with: " 3 ")]
         for wrong in ["", "production", "\(text) x"] + otherTexts {

@@ -39,8 +39,8 @@ import Testing
         )
     }
 
-    /// The lane requests a rewind, and later a second one. It must discard all records that were dealt before its
-    /// second request, also those that its first request has brought.
+    /// The lane requests a rewind, and later a second one. It must discard all records that were dealt before the
+    /// second request, also those that it got because of the first request.
     @Test func `Records from before the rewind are discarded`() throws {
         var tests = self
         let firstEntry = try #require(tests.dealRecord())

@@ -80,7 +80,8 @@ import Testing
         var table = AssignmentTable()
         _ = table.insert(partition(0), lane: 0)
         table.noteDealtRecord(0, 0, offset: 9)
-        // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins.
+        // Offset 10 is a transaction's marker, and at offset 11 an open transaction begins. So offset 9 is the last
+        // record that can be read, although the log ends at 20.
         #expect(table.updateReportedLogEnd(logEndOffset: 20, of: partition(0))?.reportedLogEndOffset == 20)
         #expect(table.countRecordsToDeal(of: 0) == 10)
         table.noteReachedLogEnd(of: partition(0), offset: 11)

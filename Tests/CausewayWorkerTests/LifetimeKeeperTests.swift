@@ -131,15 +131,17 @@ import Testing
         await fixture.keeper.poll()
         #expect(fixture.keys == [])
         #expect(fixture.events[.lifetimeNotEnded].count == 3 && fixture.events[.lifetimesAway].count == 0)
-        let details = fixture.events[.lifetimeNotEnded].lastDetail
+        let details = fixture.events[.lifetimeNotEnded].lastLineMetadata
         #expect(details.contains("error="), "\(details)")
         await fixture.keeper.poll()
         #expect(fixture.events[.lifetimeNotEnded].count == 3)
     }
 
-    /// The timetable keeps a damaged update for the new start. In the first two cases, Redis takes the update for newer
-    /// than the start. In the third case, the update has no version. Redis refuses a start that is older than the kept
-    /// update, so the keeper must replace the damaged update.
+    /// Redis keeps the newest update for the new start, but this update is damaged. The keeper must not only leave it
+    /// out, but also replace it in Redis, because Redis refuses a start that is older than the kept update.
+    ///
+    /// In the first two cases, Redis takes the damaged update for newer than the start. In the third case, the update
+    /// has no version.
     @Test(arguments: ["17900000070000000000000000000?", "179000000700000000000000000000{}", "?"])
     func `A restart leaves out a kept update that cannot be read, and reports it once`(update: String) async throws {
         let broker = try EmbeddedBroker()
@@ -162,7 +164,7 @@ import Testing
     /// Each case: a start and an update that Redis keeps. One of them has a form or a field that only a newer release
     /// of Causeway knows.
     @Test(arguments: [
-        (startVersion + "b\u{1}\u{2}", nil), (startVersion + startOfNewerRelease, nil),
+        (startVersion + "b\u{1}\u{2}", nil), (startVersion + startFromNewerRelease, nil),
         (startVersion + start, newerVersion + "b\u{1}"), (startVersion + start, newerVersion + #"{"later":1}"#),
     ])
     func `A restart that only a newer release can read stays in Redis, and is given up after eight hours`(
@@ -184,13 +186,13 @@ import Testing
             #expect(fixture.keptStart(key) == start && fixture.keptUpdate(key) == update ?? "")
             #expect(fixture.life(key) == "r \(beganAtMilliseconds - ageMilliseconds) 1")
             #expect(fixture.events[.lifetimeNotEnded].count == 0 && fixture.events[.lifetimeStateLost].count == 0)
-            #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.waitingActivityCount == 1)
+            #expect(fixture.events[.lifetimeFormatUnknown].count == 0 && fixture.status.timetableActivityCount == 1)
         }
         putLife(agedMilliseconds: formatWaitMillisecondsMax)
         await fixture.keeper.poll()
-        #expect(fixture.keys == [] && fixture.status.waitingActivityCount == 0)
+        #expect(fixture.keys == [] && fixture.status.timetableActivityCount == 0)
         #expect(fixture.events[.lifetimeFormatUnknown].count == 1 && fixture.events[.lifetimeNotEnded].count == 0)
-        #expect(fixture.events[.lifetimeFormatUnknown].lastDetail.contains("activity=a"))
+        #expect(fixture.events[.lifetimeFormatUnknown].lastLineMetadata.contains("activity=a"))
         #expect(fixture.status.restartCommandCount == 0)
     }
 
@@ -214,7 +216,7 @@ import Testing
     private static let newestVersion = "179000000800000000000000000000"
     private static let startVersion = "179000000000000000000000000000"
 
-    private static let startOfNewerRelease = #"{"later":1,"# + start.dropFirst()
+    private static let startFromNewerRelease = #"{"later":1,"# + start.dropFirst()
     private static let start =
         #"{"app":"com.example.ride","activity":"a","device":"d","aps":{"timestamp":1790000000,"event":"start","#
         + #""content-state":{"n":0},"attributes-type":"Ride","attributes":{"id":"a"},"alert":{"title":"t","body":"b"}}}"#
@@ -250,7 +252,7 @@ import Testing
         #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
         let unknownAppEvent = fixture.events[.lifetimesUnknownApp]
         #expect(
-            unknownAppEvent.count == 1 && unknownAppEvent.lastDetail.contains("com.example.other"),
+            unknownAppEvent.count == 1 && unknownAppEvent.lastLineMetadata.contains("com.example.other"),
             "\(unknownAppEvent)"
         )
     }
@@ -285,7 +287,8 @@ import Testing
     }
 
     /// The rank of a life is its place in the timetable, in the order of due times. The keeper reads on from the rank
-    /// that it has reached. If a new life is due before the lives that were read, its rank is lower.
+    /// that it has reached. A new life that is due before the lives already read has a lower rank, so the keeper misses
+    /// it if it only reads on.
     @Test func `A new life that is due before the lives already read is found soon`() async throws {
         let fixture = try KeeperFixture()
         let nowMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000)

@@ -14,7 +14,7 @@ struct MemoryBudgetTests {
         try MemoryBudget(totalBytes: mebibytes << 20, laneCount: laneCount, connectionsMax: connectionsMax)
     }
 
-    private func sum(_ budget: MemoryBudget) -> Int64 {
+    private func sumOfParts(_ budget: MemoryBudget) -> Int64 {
         MemoryBudget.processFixedBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
             * (MemoryBudget.laneFixedBytes + budget.inboxBytesPerLane + budget.audienceBytesPerLane
@@ -27,8 +27,11 @@ struct MemoryBudgetTests {
     )
     func `The parts of the memory add up to the whole`(mebibytes: Int64, laneCount: Int) throws {
         let budget = try makeBudget(mebibytes, laneCount: laneCount, connectionsMax: laneCount * 4)
-        #expect(sum(budget) <= mebibytes << 20)
-        #expect(sum(budget) > (mebibytes << 20) - Int64(laneCount), "nothing is left over but what does not divide")
+        #expect(sumOfParts(budget) <= mebibytes << 20)
+        #expect(
+            sumOfParts(budget) > (mebibytes << 20) - Int64(laneCount),
+            "nothing is left over but what does not divide"
+        )
     }
 
     @Test func `A lane holds as many records as fit, and no more than configured`() throws {

@@ -18,24 +18,24 @@ import Testing
 
     @Test func `Each core of a lane gets at most the partitions that it has room for`() {
         var table = AssignmentTable()
-        func lane(_ topic: Int32, _ number: Int, lane: Int = 0) -> Int? {
+        func assign(_ topic: Int32, _ number: Int, lane: Int = 0) -> Int? {
             table.insert(partition(topic, number), lane: lane).lane
         }
         let limit = Delivery.partitionsMax
-        let lanes = (0..<limit + 2).map { lane(Intake.commandsTopicIndex, $0) }
+        let lanes = (0..<limit + 2).map { assign(Intake.commandsTopicIndex, $0) }
         #expect(lanes.prefix(limit).allSatisfy { $0 == 0 })
         #expect(lanes.suffix(2) == [nil, nil])
         #expect(table.partitions(of: 0).count == limit && table.assignedPartitions.count == limit + 2)
-        let otherCores = [lane(Intake.fanoutTopicIndex, 0), lane(Intake.commandsTopicIndex, limit + 2, lane: 1)]
+        let otherCores = [assign(Intake.fanoutTopicIndex, 0), assign(Intake.commandsTopicIndex, limit + 2, lane: 1)]
         #expect(otherCores == [0, 1])
 
         // The end of an assignment makes room only if the lane had the partition.
         table.remove(partition(Intake.commandsTopicIndex, limit))
-        let laneBefore = lane(Intake.deferredTopicIndex, 0)
+        let laneBefore = assign(Intake.deferredTopicIndex, 0)
         table.remove(partition(Intake.commandsTopicIndex, 0))
-        let laneAfter = lane(Intake.deferredTopicIndex, 0)
+        let laneAfter = assign(Intake.deferredTopicIndex, 0)
         #expect(laneBefore == nil && laneAfter == 0)
-        let laneAgain = lane(Intake.deferredTopicIndex, 0)
+        let laneAgain = assign(Intake.deferredTopicIndex, 0)
         #expect(laneAgain == 0, "a partition that is assigned again keeps its place")
     }
 

@@ -18,7 +18,7 @@ struct ProviderTokenUseTests {
     @Test func `A waiting push needs a token too`() {
         var use = ProviderTokenUse()
         use.update(submittedPushCount: 1, isNeeded: false, issuedAtSeconds: 100, nowMilliseconds: 0)
-        use.update(submittedPushCount: 1, isNeeded: true, issuedAtSeconds: -1, nowMilliseconds: 3_600_000)
+        use.update(submittedPushCount: 1, isNeeded: true, issuedAtSeconds: nil, nowMilliseconds: 3_600_000)
         #expect(use.isInUse(nowMilliseconds: 3_600_000))
         #expect(use.issuedAtSeconds == 100, "the last one there was")
     }

@@ -138,7 +138,7 @@ struct ReconciliationTests {
     }
 
     /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
-    /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
+    /// the worker cannot know which ones. So it keeps all three. Only an operator can have them deleted.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let keepingReconciliation = makeReconciliation(listed: ["o", "p", "q"], intents: intents)
@@ -228,13 +228,13 @@ struct ReconciliationTests {
         var entry = Self.entry("match/42", "a+b/c==")
         entry.deletionDueMilliseconds = 17
         #expect(ChannelEntry(json: entry.json) == entry)
-        let text = String(decoding: entry.topicValue, as: UTF8.self)
+        let text = String(decoding: entry.recordValue, as: UTF8.self)
         #expect(
             text
                 == #"{"app":"com.example.match","audience":"match/42","channel":"a+b/c==","createdAt":1789996400000,"#
                 + #""deleteAfter":17,"environment":"production","state":"active","storage":"newest"}"#
         )
-        #expect(entry.topicKey == "com.example.match/production/match/42")
+        #expect(entry.recordKey == "com.example.match/production/match/42")
         #expect(ChannelEntry(json: Array("{}".utf8)) == nil)
         // The first byte is 1 for the storage `newest`. The next eight bytes are the time of the creation.
         #expect(entry.channelFieldValue.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])

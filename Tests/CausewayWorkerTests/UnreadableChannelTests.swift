@@ -52,7 +52,7 @@ import Testing
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            let newerText = String(decoding: entry.topicValue, as: UTF8.self)
+            let newerText = String(decoding: entry.recordValue, as: UTF8.self)
                 .replacing(#""state":"active""#, with: #""state":"paused""#)
             try fixture.publishUnreadable(newerText, for: Self.audience)
             fixture.server.command("FLUSHALL")
@@ -90,8 +90,8 @@ import Testing
         }
     }
 
-    /// While the entry cannot be read, a creation for another audience records the entry's channel as foreign, which
-    /// means that it belongs to another program.
+    /// The entry of the first audience cannot be read for a while. During this time, a channel is created for a second
+    /// audience. The worker then records the first audience's channel as foreign: as the channel of another program.
     @Test func `A channel that was recorded as foreign is ours again when its entry can be read`() async throws {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()

@@ -210,7 +210,7 @@ import Testing
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(metricRegistry.events[.keyOffered].count == 1)
             let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
-            source.endTrial(of: token, .accepted)
+            source.endKeyTrial(of: token, .accepted)
             watch.poll()
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
         }
@@ -243,7 +243,7 @@ import Testing
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             watch.poll()
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])
-            source.endTrial(of: token, .accepted)
+            source.endKeyTrial(of: token, .accepted)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0], "the file is still missing")
@@ -255,7 +255,7 @@ import Testing
 
     /// The key file is moved away, and later moved back unchanged.
     ///
-    /// - Parameter wasReplaced: whether a file without a key has its name meanwhile.
+    /// - Parameter wasReplaced: whether a file without a key is at its path meanwhile.
     @Test(arguments: [false, true]) func `The return of the key in use ends the alert`(wasReplaced: Bool) throws {
         try withKey { directory, keyFile in
             let (metricRegistry, source, begunWatch) = try beginWatching(keyFile)

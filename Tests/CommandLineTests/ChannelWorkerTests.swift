@@ -9,7 +9,7 @@ import Testing
 struct ChannelWorkerTests {
     private static let audience = "final"
     /// Some tests delay APNs' responses by 5 s. With a timeout of 7.5 s the worker still waits for them.
-    private static let longRequestTimeout = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
+    private static let longRequestTimeoutVariables = ["CAUSEWAY_APNS_REQUEST_TIMEOUT_MILLISECONDS": "7500"]
 
     private func makeCommand(_ number: Int, _ event: String = "update", expirationSeconds: Int? = nil)
         -> ChannelScene.Object
@@ -61,10 +61,14 @@ struct ChannelWorkerTests {
     {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
-        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let worker = try scene.startWorker(
+            ["CHANNELS_AUDIENCES": Self.audience],
+            environment: Self.longRequestTimeoutVariables
+        )
         try awaitFirstReconciliation(scene, noting: foreignChannel)
         // The killed worker will leave an intent. Because of this intent, the next worker would itself reconcile, and
-        // delete the orphan. The test takes the lease, so that only its own reconciliation deletes the orphan.
+        // delete the orphan. The test takes the lease, so that no worker reconciles, and only the command below deletes
+        // the orphan.
         try takeLease("intents", scene)
 
         try scene.delayResponses(milliseconds: 5_000)
@@ -78,14 +82,14 @@ struct ChannelWorkerTests {
 
         let successor = try scene.startWorker(
             ["CHANNELS_AUDIENCES": Self.audience],
-            environment: Self.longRequestTimeout
+            environment: Self.longRequestTimeoutVariables
         )
         try scene.send(makeCommand(2))
         let ownChannel = try scene.await("a channel in the registry") { try registeredChannel(scene) }
         #expect(ownChannel != orphanChannel)
         #expect(try Set(scene.channelIdentifiers()) == [foreignChannel, orphanChannel, ownChannel])
-        // On a slow machine the second command may have been sent without the channel, so the test sends
-        // commands until one is broadcast.
+        // A command waits at most two seconds for its channel. On a slow machine the second command may have been sent
+        // without a broadcast, so the test sends commands until one is broadcast.
         var number = 2
         try scene.await("a broadcast") {
             number += 1
@@ -129,7 +133,10 @@ struct ChannelWorkerTests {
     @Test func `If a worker dies before it has published a channel, a reconciliation publishes it`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
-        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let worker = try scene.startWorker(
+            ["CHANNELS_AUDIENCES": Self.audience],
+            environment: Self.longRequestTimeoutVariables
+        )
         try awaitFirstReconciliation(scene, noting: foreignChannel)
 
         try scene.delayResponses(milliseconds: 2_000)
@@ -285,7 +292,10 @@ struct ChannelWorkerTests {
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
-        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let worker = try scene.startWorker(
+            ["CHANNELS_AUDIENCES": Self.audience],
+            environment: Self.longRequestTimeoutVariables
+        )
         try awaitFirstReconciliation(scene, noting: foreignChannel)
         try scene.delayResponses(milliseconds: 5_000)
         try scene.send(makeCommand(1))
@@ -308,11 +318,14 @@ struct ChannelWorkerTests {
     {
         let scene = try ChannelScene()
         let foreignChannel = try scene.createForeignChannel()
-        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let worker = try scene.startWorker(
+            ["CHANNELS_AUDIENCES": Self.audience],
+            environment: Self.longRequestTimeoutVariables
+        )
         try awaitFirstReconciliation(scene, noting: foreignChannel)
         try scene.delayResponses(milliseconds: 5_000)
         let creation = try RunningProgram(
-            scene.process(["create", Self.audience], environment: Self.longRequestTimeout)
+            scene.process(["create", Self.audience], environment: Self.longRequestTimeoutVariables)
         )
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }

@@ -5,7 +5,7 @@ import Testing
 @Suite("causeway check", .ownThread)
 struct CheckTests {
     /// An update that `causeway check` accepts. The tests change it.
-    let base =
+    let update =
         #"{"app":"com.example.match","activity":"a","#
         + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
 
@@ -100,8 +100,8 @@ struct CheckTests {
 
     @Test func `A record in a file may take one line or several`() throws {
         let directory = try TemporaryDirectory()
-        try directory.write(base + "\n" + base + "\n", to: "lines.jsonl")
-        try directory.write(base.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
+        try directory.write(update + "\n" + update + "\n", to: "lines.jsonl")
+        try directory.write(update.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
         let token = String(repeating: "ab", count: 32)
         try directory.write(
             #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"activity":"a","token":"\#(token)"}"#,
@@ -123,7 +123,7 @@ struct CheckTests {
 
     @Test func `Valid records about channels are accepted, and wrong combinations are reported`() throws {
         let directory = try TemporaryDirectory()
-        func command(to text: String) -> String { base.replacing(#""activity":"a""#, with: text) }
+        func command(to text: String) -> String { update.replacing(#""activity":"a""#, with: text) }
         let token = String(repeating: "ab", count: 32)
         let device =
             #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"device":"d","#
@@ -196,8 +196,8 @@ struct CheckTests {
         )
         #expect(run.output == "" && run.errorLines == ["records checked: 9, faults: 0"])
         let digits = String(repeating: "ab", count: 32)
-        let audience = base.replacing(#""activity":"a""#, with: #""audience":"final""#)
-        let commandToBoth = base.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
+        let audience = update.replacing(#""activity":"a""#, with: #""audience":"final""#)
+        let commandToBoth = update.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
         let token = audience.replacing(
             #""audience":"final""#,
             with: #""audience":"final","token":"\#(digits)","environment":"sandbox""#
@@ -224,13 +224,9 @@ struct CheckTests {
     }
 
     @Test func `Each invalid record from standard input is reported with its line, and affects no other`() throws {
-        let longRecord = base.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
-        let run = try ProgramRun.run(
-            "check",
-            "--commands",
-            "-",
-            input: [base, #"{"app":"com.example.match","#, base, "nonsense", longRecord, base].joined(separator: "\n")
-        )
+        let longRecord = update.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
+        let lines = [update, #"{"app":"com.example.match","#, update, "nonsense", longRecord, update]
+        let run = try ProgramRun.run("check", "--commands", "-", input: lines.joined(separator: "\n"))
         #expect(run.exitCode == 1)
         #expect(run.outputLines.count == 3)
         for (line, place) in zip(run.outputLines, ["stdin:2: ", "stdin:4: ", "stdin:7: aps.timestamp: must be "]) {
@@ -254,7 +250,7 @@ struct CheckTests {
               }
             }
             """
-        let run = try ProgramRun.run("check", "--commands", "-", input: record + "\n" + base)
+        let run = try ProgramRun.run("check", "--commands", "-", input: record + "\n" + update)
         #expect(
             faults(run) == [
                 "stdin:1 environment", "stdin:10 aps.relevance-score", "stdin:2 colour", "stdin:2 priority",
@@ -287,9 +283,9 @@ struct CheckTests {
         )
         // If the event is wrong or missing, it is unknown which fields it requires or forbids. So only the event is
         // reported.
-        let misspelled = try ProgramRun.run("check", "--commands", "-", input: base.replacing("update", with: "strat"))
-        #expect(faults(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
-        let commandWithoutEvent = base.replacing(#""event":"update","#, with: "")
+        let misspelt = try ProgramRun.run("check", "--commands", "-", input: update.replacing("update", with: "strat"))
+        #expect(faults(misspelt) == ["stdin:1 aps.event"], "\(misspelt.output)")
+        let commandWithoutEvent = update.replacing(#""event":"update","#, with: "")
             .replacing(#""activity":"a""#, with: #""device":"d""#)
         #expect(
             faults(try ProgramRun.run("check", "--commands", "-", input: commandWithoutEvent)) == ["stdin:1 aps.event"]
@@ -309,7 +305,7 @@ struct CheckTests {
     }
 
     @Test func `A time in the future, an unknown app and an unknown policy are found together`() throws {
-        let record = base.replacing("example.match", with: "example.other").replacing("1790000000", with: "4102444800")
+        let record = update.replacing(".match", with: ".other").replacing("1790000000", with: "4102444800")
             .replacing(#""activity":"a""#, with: #""activity":"a","policy":"sport""#)
         let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run("check", "--config", file, "--commands", "-", input: record)
@@ -318,7 +314,7 @@ struct CheckTests {
 
     @Test func `A timestamp of the year 2100 is refused, one of the next minutes is accepted`() throws {
         let nearFutureSeconds = Int(Date().timeIntervalSince1970) + 120
-        let commands = [nearFutureSeconds, 4_102_444_800].map { base.replacing("1790000000", with: "\($0)") }
+        let commands = [nearFutureSeconds, 4_102_444_800].map { update.replacing("1790000000", with: "\($0)") }
         let run = try ProgramRun.run("check", "--commands", "-", input: commands.joined(separator: "\n"))
         #expect(run.outputLines.count == 1)
         #expect(run.outputLines[0].hasPrefix("stdin:2: aps.timestamp: is "))
@@ -333,7 +329,7 @@ struct CheckTests {
             Repository.path("Config/causeway.yaml"),
             "--commands",
             "-",
-            input: base + "\n" + base.replacing("example.match", with: "example.othe\\u0072")
+            input: update + "\n" + update.replacing("example.match", with: "example.othe\\u0072")
         )
         #expect(run.outputLines == ["stdin:2: app: com.example.other is not in the configuration"])
         #expect(run.exitCode == 1)
@@ -344,7 +340,7 @@ struct CheckTests {
         throws
     {
         func commands(_ names: String...) -> String {
-            names.map { base.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
+            names.map { update.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
                 .joined(separator: "\n")
         }
         let input = commands("default", "sports", "sport")
@@ -365,7 +361,7 @@ struct CheckTests {
 
     @Test func `The check says what a policy drops from a body that is too large`() throws {
         func command(_ field: String) -> String {
-            base.replacing(
+            update.replacing(
                 #""content-state":{}"#,
                 with: #""content-state":{"\#(field)":"\#(String(repeating: "x", count: 4_096))"}"#
             )

@@ -26,7 +26,7 @@ struct InspectTextTests {
         return report
     }
 
-    /// Returns the line of such a report that begins with the label, without the label.
+    /// Makes a report with the change, and returns the rest of the line that begins with the label.
     private func line(_ label: String, _ change: (inout ActivityReport) -> Void = { _ in }) -> String {
         report(change).lines().first { $0.hasPrefix(label + " ") }.map { String($0.dropFirst(10)) } ?? "no such line"
     }
@@ -72,8 +72,8 @@ struct InspectTextTests {
         )
     }
 
-    /// Of a token that was unregistered or retired, Redis keeps only the time when this happened. The report must not
-    /// show it as the time of a registration.
+    /// If a token was unregistered or retired, Redis keeps only the time of this event. The report must not show this
+    /// time as the time of a registration.
     @Test func `A device's dead token has no time of registration`() throws {
         let fields = [
             (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.nowMilliseconds - 90_000)".utf8)),

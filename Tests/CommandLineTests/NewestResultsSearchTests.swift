@@ -136,7 +136,7 @@ struct NewestResultsSearchTests {
         var kafka = makeKafkaConfiguration(broker)
         kafka.properties = [KafkaProperty(name: "auto.commit.interval.ms", value: "1")]
         #expect(commands(try NewestResultsSearch(of: "a", app: "m", resultsMax: 1, kafka: kafka)) == ["99"])
-        let handler = NoRebalance()
+        let handler = RebalanceIgnorer()
         let consumer = try Consumer(
             properties: kafka.consumerProperties,
             topics: ["causeway.results"],
@@ -148,7 +148,7 @@ struct NewestResultsSearchTests {
     }
 }
 
-private final class NoRebalance: ConsumerHandler {
+private final class RebalanceIgnorer: ConsumerHandler {
     func partitionsAssigned(_ partitions: [TopicPartition]) {}
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -7,8 +7,8 @@ import Testing
 
 @Suite("Cutting input into records", .ownThread)
 struct RecordSplitterTests {
-    /// Returns the records in `text`, each with the number of its first line. `text` is read in pieces of `step` bytes.
-    private func splitRecords(_ text: String, step: Int = 1) -> [String] {
+    /// Returns the records in `text`, each with the number of its first line. `text` is read in pieces of this size.
+    private func splitRecords(_ text: String, pieceBytes: Int = 1) -> [String] {
         var splitter = RecordSplitter()
         var records: [String] = []
         let keep = { (record: InputRecord) in
@@ -16,8 +16,8 @@ struct RecordSplitterTests {
         }
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
-            splitter.split(rest.prefix(step), keep)
-            rest = rest.dropFirst(step)
+            splitter.split(rest.prefix(pieceBytes), keep)
+            rest = rest.dropFirst(pieceBytes)
         }
         splitter.finish(keep)
         return records
@@ -44,13 +44,13 @@ struct RecordSplitterTests {
     )
     func `Records are cut out of every form of input`(text: String, records: [String]) {
         #expect(splitRecords(text) == records)
-        #expect(splitRecords(text, step: 1_000) == records)
+        #expect(splitRecords(text, pieceBytes: 1_000) == records)
     }
 
     @Test func `A record without an end is cut off`() {
         let records = splitRecords(
             "{" + String(repeating: " ", count: 2 * RecordSplitter.recordBytesMax) + "x",
-            step: 65_536
+            pieceBytes: 65_536
         )
         #expect(records.count == 2)
     }

@@ -18,7 +18,7 @@ extension ReplayScene {
             {"app":"\#(Self.app)","activity":"\#(activity)","environment":"sandbox","token":"\#(token)",
              "registeredAt":\#(seconds * 1_000),"audiences":[\#(names)]}
             """#
-        return Record(key: activity, value: value, milliseconds: seconds * 1_000)
+        return Record(key: activity, value: value, timestampMilliseconds: seconds * 1_000)
     }
 
     fileprivate func device(_ device: String, of audience: String, at seconds: Int64) -> Record {
@@ -26,7 +26,7 @@ extension ReplayScene {
             {"app":"\#(Self.app)","device":"\#(device)","attributesType":"Ride","environment":"sandbox","token":"0af70af8",
              "registeredAt":\#(seconds * 1_000),"audiences":["\#(audience)"]}
             """#
-        return Record(key: device, value: value, milliseconds: seconds * 1_000)
+        return Record(key: device, value: value, timestampMilliseconds: seconds * 1_000)
     }
 
     fileprivate func command(
@@ -42,7 +42,7 @@ extension ReplayScene {
         let aps =
             #"{"event":"\#(event)","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)\#(start)}"#
         let value = #"{"app":"\#(Self.app)","audience":"\#(audience)",\#(otherMembers)"aps":\#(aps)}"#
-        return Record(key: audience, value: value, milliseconds: timestamp * 1_000)
+        return Record(key: audience, value: value, timestampMilliseconds: timestamp * 1_000)
     }
 
     fileprivate func writer(_ audience: String) throws -> AudienceWriter {
@@ -132,7 +132,7 @@ struct ReplayAudienceTests {
                 scene.member("left", of: ["final", "cup"], at: nowSeconds - 3_600),
                 scene.member("ended", of: ["final"], at: nowSeconds - 3_600),
                 scene.device("phone", of: "final", at: nowSeconds - 30 * 86_400),
-                .init(key: "gone", value: nil, milliseconds: (nowSeconds - 1_800) * 1_000),
+                .init(key: "gone", value: nil, timestampMilliseconds: (nowSeconds - 1_800) * 1_000),
                 scene.member("left", of: ["cup"], at: nowSeconds - 1_800),
                 scene.member("moved", of: ["final"], at: nowSeconds - 1_800, token: "0bf70bf7"),
             ],
@@ -150,7 +150,11 @@ struct ReplayAudienceTests {
         let commands = [
             scene.command(to: "final", at: nowSeconds - 200),
             scene.command(to: "final", at: nowSeconds - 100, state: 2, hasAlert: true),
-            .init(key: end.key, value: end.value?.replacing("update", with: "end"), milliseconds: end.milliseconds),
+            .init(
+                key: end.key,
+                value: end.value?.replacing("update", with: "end"),
+                timestampMilliseconds: end.timestampMilliseconds
+            ),
             scene.command(to: "forgotten", at: nowSeconds - 9 * 3_600), scene.command(to: "cup", at: nowSeconds - 50),
         ]
         try scene.produce(commands)

@@ -26,7 +26,7 @@ struct ReplayFailureTests {
         let scene = try ReplayScene()
         let registration = scene.registration("a", at: scene.nowSeconds - 60)
         let updateOfOtherApp = scene.update("b", at: scene.nowSeconds - 10, app: "com.example.other")
-        let brokenRecord = ReplayScene.Record(key: "c", value: "{", milliseconds: scene.nowSeconds * 1_000)
+        let brokenRecord = ReplayScene.Record(key: "c", value: "{", timestampMilliseconds: scene.nowSeconds * 1_000)
         try scene.produce([registration, updateOfOtherApp, brokenRecord], to: Self.deadLetters)
         let range = ["report", "--topic", Self.deadLetters, "--offsets", "0:0-", "--verbose"]
         let run = try ProgramRun.run(scene.process(range + ["--json"]))

@@ -19,8 +19,8 @@ struct ReplayRebuildTests {
                 scene.registration("a", at: nowSeconds - 3_600), scene.registration("old", at: nowSeconds - 13 * 3_600),
                 scene.pushToStart("phone", at: nowSeconds - 30 * 86_400),
                 scene.registration("gone", at: nowSeconds - 3_600),
-                .init(key: "gone", value: nil, milliseconds: (nowSeconds - 1_800) * 1_000),
-                .init(key: "x", value: "{}", milliseconds: nowSeconds * 1_000),
+                .init(key: "gone", value: nil, timestampMilliseconds: (nowSeconds - 1_800) * 1_000),
+                .init(key: "x", value: "{}", timestampMilliseconds: nowSeconds * 1_000),
             ],
             to: ReplayScene.registrationsTopic
         )

@@ -23,7 +23,7 @@ final class ReplayScene: ConsumerHandler {
         var key: String
         /// The record's value; nil for a tombstone.
         var value: String?
-        var milliseconds: Int64
+        var timestampMilliseconds: Int64
     }
 
     let directory: TemporaryDirectory
@@ -72,7 +72,7 @@ final class ReplayScene: ConsumerHandler {
         let alertMember = hasAlert ? #","alert":{"title":"Goal","body":"2:1"}"# : ""
         let aps = #"{"event":"update","timestamp":\#(timestamp),"content-state":{"n":\#(state)}\#(alertMember)}"#
         let value = #"{"app":"\#(app)","activity":"\#(activity)",\#(otherMembers)"aps":\#(aps)}"#
-        return Record(key: activity, value: value, milliseconds: timestamp * 1_000)
+        return Record(key: activity, value: value, timestampMilliseconds: timestamp * 1_000)
     }
 
     func start(_ activity: String, at timestamp: Int64) -> Record {
@@ -81,7 +81,7 @@ final class ReplayScene: ConsumerHandler {
              "alert":{"title":"a","body":"b"}}
             """#
         let value = #"{"app":"\#(Self.app)","activity":"\#(activity)","device":"phone","aps":\#(aps)}"#
-        return Record(key: activity, value: value, milliseconds: timestamp * 1_000)
+        return Record(key: activity, value: value, timestampMilliseconds: timestamp * 1_000)
     }
 
     func registration(_ activity: String, at seconds: Int64, token: String = "0af70af7") -> Record {
@@ -89,7 +89,7 @@ final class ReplayScene: ConsumerHandler {
             {"app":"\#(Self.app)","activity":"\#(activity)","environment":"sandbox","token":"\#(token)",
              "registeredAt":\#(seconds * 1_000)}
             """#
-        return Record(key: activity, value: value, milliseconds: seconds * 1_000)
+        return Record(key: activity, value: value, timestampMilliseconds: seconds * 1_000)
     }
 
     func pushToStart(_ device: String, at seconds: Int64) -> Record {
@@ -97,7 +97,7 @@ final class ReplayScene: ConsumerHandler {
             {"app":"\#(Self.app)","device":"\#(device)","attributesType":"Ride","environment":"sandbox","token":"0af70af8",
              "registeredAt":\#(seconds * 1_000)}
             """#
-        return Record(key: device, value: value, milliseconds: seconds * 1_000)
+        return Record(key: device, value: value, timestampMilliseconds: seconds * 1_000)
     }
 
     func produce(_ records: [Record], to topic: String = ReplayScene.commandsTopic, partition: Int32 = 0) throws {
@@ -114,7 +114,7 @@ final class ReplayScene: ConsumerHandler {
                             key: key,
                             value: value,
                             headers: ProducedHeaders(capacity: 0),
-                            timestampMilliseconds: record.milliseconds,
+                            timestampMilliseconds: record.timestampMilliseconds,
                             tag: 0
                         )
                     }
@@ -166,14 +166,16 @@ final class ReplayScene: ConsumerHandler {
 
     /// Returns the records of the first commands partition from an offset on. `replayed` is the header with which a
     /// replay names the record that it copied.
-    func records(from offset: Int64) throws -> [(key: String, value: String, replayed: String?, milliseconds: Int64)] {
+    func records(from offset: Int64) throws -> [(
+        key: String, value: String, replayed: String?, timestampMilliseconds: Int64
+    )] {
         let end = try recordCount()
         let reader = try PartitionReader(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("fetch.wait.max.ms", "10")],
             topic: Self.commandsTopic
         )
         defer { _ = reader.close(timeoutMilliseconds: 5_000) }
-        var foundRecords: [(key: String, value: String, replayed: String?, milliseconds: Int64)] = []
+        var foundRecords: [(key: String, value: String, replayed: String?, timestampMilliseconds: Int64)] = []
         func text(_ bytes: UnsafeRawBufferPointer?) -> String {
             bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
         }

@@ -104,7 +104,11 @@ struct ReplayTests {
         #expect(records.map(\.key) == [firstUpdate.key, secondUpdate.key])
         #expect(records.map(\.value) == [firstUpdate.value, secondUpdate.value])
         #expect(records.map(\.replayed) == ["causeway.commands/0/5", "causeway.commands/0/4"])
-        #expect(records.map(\.milliseconds) == [firstUpdate.milliseconds, secondUpdate.milliseconds])
+        #expect(
+            records.map(\.timestampMilliseconds) == [
+                firstUpdate.timestampMilliseconds, secondUpdate.timestampMilliseconds,
+            ]
+        )
         // The replay has reopened the version in Redis, so a worker that reads the new record sends it.
         #expect(try scene.admit("failed", at: scene.nowSeconds - 10) == .send)
         #expect(try scene.reasonCounts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])

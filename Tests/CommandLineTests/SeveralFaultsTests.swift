@@ -26,7 +26,8 @@ struct SeveralFaultsTests {
         )
     }
 
-    /// The reported position is that of the `aps` object, not that of the field that is not allowed.
+    /// The fault is reported at the position of the `aps` object, and not at the position of the field that is not
+    /// allowed.
     @Test func `A field that its event does not allow is named, and hides no other fault`() throws {
         let record =
             #"{"app":"com.example.match","activity":"a","aps":{"event":"update","timestamp":1790000000,"#

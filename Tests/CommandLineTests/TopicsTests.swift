@@ -36,7 +36,7 @@ struct TopicsTests {
         }
 
         /// Returns the topics that clients asked the broker to create, by name.
-        func createTopicRequests() throws -> [String: [String: Any]] {
+        func topicCreationRequests() throws -> [String: [String: Any]] {
             var requests: [String: [String: Any]] = [:]
             for line in try String(contentsOf: output, encoding: .utf8).split(separator: "\n").dropFirst() {
                 let request = try #require(
@@ -129,7 +129,7 @@ struct TopicsTests {
                 "causeway.channels created, partitions=6",
             ]
         )
-        let requests = try broker.createTopicRequests()
+        let requests = try broker.topicCreationRequests()
         #expect(requests.count == 7)
         for line in try ProgramRun.run("topics").outputLines where !line.hasPrefix("causeway.results ") {
             let words = line.split(separator: " ").map(String.init)
@@ -143,7 +143,7 @@ struct TopicsTests {
         let secondRun = try ProgramRun.run("topics", "--create", "-b", broker.address)
         #expect(secondRun.exitCode == 0)
         #expect(secondRun.outputLines.count { $0.contains(" exists, partitions=") } == 8)
-        #expect(try broker.createTopicRequests().count == 7)
+        #expect(try broker.topicCreationRequests().count == 7)
     }
 
     @Test func `If the brokers refuse a topic, it is named, the others are created, and the exit code is 1`() throws {
@@ -170,6 +170,6 @@ struct TopicsTests {
         #expect(run.errorLines == ["denied.results: TOPIC_AUTHORIZATION_FAILED: refused here"])
         #expect(run.outputLines.count == 7)
         // In a request, -1 stands for the broker's default.
-        #expect(try broker.createTopicRequests().values.count { $0["replicationFactor"] as? Int == -1 } == 8)
+        #expect(try broker.topicCreationRequests().values.count { $0["replicationFactor"] as? Int == -1 } == 8)
     }
 }

@@ -147,7 +147,7 @@ struct DocumentedKeysTests {
         check(ConfigurationSchema.policySectionKeys, Policy(name: "x"))
         for key in ConfigurationSchema.keys {
             #expect(
-                !ConfigurationNames.isServiceLink(ConfigurationNames.variable(of: key.name), value: "1"),
+                !ConfigurationNames.isKubernetesServiceVariable(ConfigurationNames.variable(of: key.name), value: "1"),
                 "\(key.name)"
             )
         }

@@ -118,7 +118,8 @@ struct ChannelAudienceTests {
             try run.awaitMarks()
 
             if isReplaced { try run.deployment.replaceRedis() } else { try run.deployment.wipeRedis() }
-            // On a slow machine the first command may stop waiting for the channel, and be sent without it.
+            // The worker must find the channel again, and a command waits at most two seconds for its channel. On a
+            // slow machine this command may be sent without a broadcast. Its result then has the field `channel`.
             let firstResult = try send(3, "update", goals: 2, run)
             if firstResult["channel"] == nil { try awaitShownOnEveryPhone(2, "active", run) }
             var number = 4

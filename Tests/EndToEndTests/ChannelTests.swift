@@ -57,7 +57,7 @@ struct ChannelTests {
                 return try readChannels(run).first?.broadcasts ?? 0 > 0
             }
 
-            // At its start the worker compared the registry with APNs' list, before the channel existed.
+            // The worker compares the registry with APNs' list when it starts. /statusz says how long ago that was.
             try run.await("a reconciliation on /statusz") {
                 try readChannelStatus(run).first?["reconciledSecondsAgo"] is NSNumber
             }

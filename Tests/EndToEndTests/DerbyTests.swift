@@ -4,7 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// The block `channels` of the example's configuration, changed for a run that has only the sandbox.
+/// The block `channels` of the example's configuration. The block names both environments of APNs. The run has only the
+/// sandbox, so `production` is removed.
 private struct DerbyConfiguration {
     private let channelsBlock: String
 
@@ -43,7 +44,8 @@ struct DerbyTests {
             for command in try files.records("commands.jsonl") {
                 try run.send(command)
                 try awaitResult(of: command, run)
-                // Only the activities of older phones have tokens.
+                // The activities of the two older phones have tokens, which the apps register. The other activities are
+                // on the channel, and register nothing.
                 if command["id"] as? String == "derby-start" { try awaitRegistrations(6, run) }
             }
             try checkRegistrations(run)
@@ -96,8 +98,8 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that each result in `results.jsonl` came once. The commands in this file have no other results, except
-    /// results about single devices.
+    /// Checks that each result in `results.jsonl` came once, and that the commands in this file have no other results.
+    /// Results about single devices are not counted.
     private func checkResults(_ run: ExampleRun) throws {
         let expected = try files.records("results.jsonl")
         for record in expected {

@@ -8,6 +8,7 @@ struct ExampleFiles {
     static let names = ["ride", "restaurant", "pizza", "trip"]
     /// The time that counts as the present in the files, in seconds since 1970.
     private static let presentSeconds = 1_790_000_000
+    /// The beginning of 2001, from which Swift counts dates, in seconds since 1970.
     private static let appleReferenceSeconds = 978_307_200
 
     let directory: URL

@@ -5,7 +5,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A run of one or more example apps with real processes. Used from one thread.
+/// A run of one or more example apps with real processes: a broker, Redis, the simulator and a worker. Used from one
+/// thread.
 final class ExampleRun {
     let deployment: Deployment
     let results: ReceivedResults
@@ -21,7 +22,7 @@ final class ExampleRun {
     ///   - apps: for each app: a short name, which the worker's configuration uses; the bundle id; and the path of the
     ///     file with its shapes.
     ///   - broker: a broker that the test itself can stop; nil starts a broker as a process.
-    ///   - configure: changes the worker's usual configuration; it also gets the deployment.
+    ///   - configure: gets the text of the usual configuration, and returns the text that the worker is started with.
     init(
         _ apps: [(name: String, bundleIdentifier: String, shapes: String)],
         broker: EmbeddedBroker? = nil,

@@ -162,7 +162,7 @@ private final class ExamplePlayback {
         for command in ownCommands { try checkResult(command) }
     }
 
-    /// Checks when the phone removes the ended activity: without a date, four hours after the end; otherwise at the
+    /// Checks when the phone removes the ended activity. Without a date: four hours after the end. With a date: at this
     /// date, or at once if the date has passed.
     private func checkDismissal(_ shownActivity: JSONObject, date: Int?) throws {
         let endedAtMilliseconds = try #require(shownActivity["endedAt"] as? Int)

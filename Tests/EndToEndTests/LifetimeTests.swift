@@ -94,7 +94,7 @@ struct LifetimeTests {
                 return run.results.lifetimeEndOutcomes[order] != nil
             }
             try run.deployment.killAndRestartWorker()
-            // Relays the new activity's token.
+            // The fourth registration has the token of the restarted activity.
             try run.relayRegistrations(until: 4)
             #expect(try run.readActivity(order, app: "com.example.restaurant")["state"] as? String == "active")
             #expect(try run.readContentState(of: order, app: "com.example.restaurant") == contentsBefore)
@@ -125,7 +125,7 @@ struct LifetimeTests {
                 try run.takeResults(milliseconds: 2)
                 return run.results.lifetimeEndOutcomes[order] != nil
             }
-            // Relays the new activity's token.
+            // The fourth registration has the token of the restarted activity.
             try run.relayRegistrations(until: 4)
             #expect(try run.readActivity(order, app: "com.example.restaurant")["state"] as? String == "active")
             #expect(run.results.lifetimeEndOutcomes[order]?.first == "accepted", "\(run.results.lifetimeEndOutcomes)")

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// `OutageDeployment` runs the servers of an outage case as processes. If one of them ends, the case fails, unless a
-/// step of the case ended this server.
+/// `OutageDeployment` runs the servers of an outage case as processes. A step of the case may end a server. If a server
+/// ends for any other reason, the case fails.
 @Suite("The parts of an outage case", .timeLimit(.minutes(5)), .ownThread)
 struct OutageDeploymentTests {
     @Test func `A Redis that ends by itself fails the case, and one that a step kills does not`() throws {

@@ -25,7 +25,7 @@ struct OversizeTests {
         }
     }
 
-    /// Returns a command whose content state fits only without `map.tiles`.
+    /// Returns a command that is too large for APNs. It fits if `map.tiles` is dropped from its content state.
     private func makeCommand(_ identifier: String, _ address: JSONObject, like update: JSONObject) -> JSONObject {
         var state = (update["aps"] as? JSONObject)?["content-state"] as? JSONObject ?? [:]
         state["map"] = ["zoom": 3, "tiles": Self.longText] as JSONObject

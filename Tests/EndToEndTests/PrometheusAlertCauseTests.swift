@@ -77,8 +77,8 @@ struct PrometheusAlertCauseTests {
             let updates = try RideUpdates(run)
             var (seenErrorCount, passCount) = (0.0, 0)
             for _ in 0..<4 {
-                // Only a call that requires replicas shows that they are missing. So the test repeats such calls until
-                // the count of errors grows.
+                // The worker notices missing replicas only by a call that requires replicas. So the test repeats such
+                // calls until the count of errors grows.
                 let missingScrape = try run.awaitSteadyState(
                     "another question",
                     meanwhile: {
@@ -262,7 +262,7 @@ struct PrometheusAlertCauseTests {
     @Test func `Invalid records and exhausted budgets cause an alert`() async throws {
         try await evaluatingAlerts { run, history in
             let smallBudget = "{pushes: 2, refillPerHour: 1, reservedForAlerts: 0}"
-            try run.restart(
+            try run.restartWorker(
                 replacing: "\nworker:\n",
                 with:
                     "\npolicies:\n  default:\n    budget: \(smallBudget)\n    frequentBudget: \(smallBudget)\nworker:\n"

@@ -56,7 +56,7 @@ extension ExampleRun {
     }
 
     /// Kills the worker, and starts one with a changed configuration.
-    func restart(replacing text: String, with replacement: String) throws {
+    func restartWorker(replacing text: String, with replacement: String) throws {
         let file = deployment.path("causeway.yaml")
         let configuration = try String(contentsOfFile: file, encoding: .utf8)
         try #require(configuration.contains(text))

@@ -86,8 +86,8 @@ struct PrometheusAlertHistory {
         for name in names where Self.metricsReadByRules.contains(String(name.prefix { $0 != "{" })) {
             let labels = name.drop { $0 != "{" }.dropFirst().dropLast()
             let metric = name.prefix { $0 != "{" }
-            let target = "namespace=\"push\",job=\"causeway\",pod=\"a\""
-            let fullName = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(target)}"
+            let targetLabels = "namespace=\"push\",job=\"causeway\",pod=\"a\""
+            let fullName = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(targetLabels)}"
             series[fullName] =
                 readings.map { scrape, minutes in
                     let count = minutes * 60 / Self.secondsBetweenSamples

@@ -13,8 +13,8 @@ struct PrometheusAlertLoadTests {
         try await evaluatingAlerts { run, history in
             let updates = try RideUpdates(run)
             try updates.sendOne()
-            // The alert compares with the lag ten minutes before, so the first reading must have the lag of commands.
-            // It is absent until the worker knows the ends of their logs.
+            // The alert compares the lag with that of ten minutes before. So the first reading must already have the
+            // lag of the commands topic. This series is absent until the worker knows where the topic's logs end.
             let startScrape = try run.awaitSteadyState("no lag") {
                 $0.commandsLag == 0 && $0.sum("causeway_consumer_lag_records") == 0
             }
@@ -111,7 +111,7 @@ struct PrometheusAlertLoadTests {
             }
             history.expect()
             let topics = "  groupId: nothing-to-read\n  topics: {commands: not.made, registrations: not.made.either}\n"
-            try run.restart(replacing: "\nkafka:\n", with: "\nkafka:\n\(topics)")
+            try run.restartWorker(replacing: "\nkafka:\n", with: "\nkafka:\n\(topics)")
             let idleScrape = try run.awaitSteadyState("a broker, and nothing to read", alerting: [.noPartitions]) {
                 $0.sum("process_start_time_seconds") != start
             }
@@ -133,8 +133,8 @@ struct PrometheusAlertLoadTests {
         try await evaluatingAlerts { run, history in
             let healthyScrape = try run.awaitSteadyState("a worker with partitions") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 15)
-            // Without its mark, a partition that is not read from offset 0 looks as if Redis had lost what its records
-            // wrote.
+            // The next worker finds a committed offset. If Redis had no mark of this partition, the worker would think
+            // that Redis has lost the mark together with other data, and would read the partition again.
             try run.awaitMarks()
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try OffsetPastEndCommitter.commit(on: run)

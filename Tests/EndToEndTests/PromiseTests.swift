@@ -24,9 +24,9 @@ struct PromiseTests {
         let figures = try #require(run.figures, "\(run.output)")
         #expect(figures.phonesWithFinalScore == figures.phones)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
-        // Other programs may use the same processors, so a push that was sent in time may arrive up to 0.7 s
-        // late. The checker still finds a worker that repeatedly sends too early: it compares each push with
-        // all earlier pushes, so the errors add up and exceed the tolerance.
+        // The tolerance is 0.7 s, because other programs may use the same processors and delay a push that was sent in
+        // time. The checker still finds a worker that repeatedly sends too early. The checker compares each push with
+        // all earlier pushes, so these errors add up until they exceed the tolerance.
         let toleranceOptions =
             ["--tolerance", "700"] + (checkerOptions.contains("--wait-spacings") ? [] : ["--wait-spacings", "5"])
         let check = try await onOwnThread {

@@ -6,8 +6,11 @@ import Testing
 
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {
-    /// One activity gets up to ten updates a second. Meanwhile SIGHUP applies another spacing. A file with an error and
-    /// keys that need a restart have no effect. A changed file is also noticed without SIGHUP.
+    /// One activity gets up to ten updates a second. Meanwhile the configuration file is replaced three times:
+    /// 1. The file has another spacing. After SIGHUP the worker applies it.
+    /// 2. The file has an error. After SIGHUP the worker applies nothing of the file.
+    /// 3. One changed key needs a restart, another does not. The worker notices the file without SIGHUP, and applies
+    ///    only the other key.
     @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacingMilliseconds: 1_000) }
@@ -112,8 +115,8 @@ struct ReloadTests {
         }
     }
 
-    /// Checks the gaps between pushes. Redis permits pushes at exact times, but a worker may send one late and the next
-    /// one on time. So a gap may be shorter than the spacing by this lateness.
+    /// Checks the gaps between pushes. Redis permits pushes at exact times, but a worker may send a push late. If a
+    /// push is 100 ms late and the next one is on time, the gap between them is 100 ms shorter than the spacing.
     private static func expectSpacing(_ gaps: [Double], atLeast spacing: Double) {
         let latenessMilliseconds = 900.0
         #expect(gaps.allSatisfy { $0 >= spacing - latenessMilliseconds }, "\(gaps)")

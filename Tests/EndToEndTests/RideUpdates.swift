@@ -25,8 +25,8 @@ final class RideUpdates {
         exampleUpdate = try #require(commands.first { ($0["aps"] as? JSONObject)?["event"] as? String == "update" })
     }
 
-    /// Waits until the activity's token is in Redis. A command that comes earlier is held, and later continues in
-    /// the trace of the registration that releases it.
+    /// Waits until Redis has the activity's token. A command that comes before the token is held. When the registration
+    /// releases this command, the command continues in the registration's trace and not in its own.
     func awaitToken() throws { try run.awaitRedisValue(of: activity, app: "com.example.ride") }
 
     var outcomes: [String] { sentIdentifiers.map { run.results.outcome($0) ?? "none" } }

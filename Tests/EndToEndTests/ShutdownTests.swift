@@ -65,7 +65,7 @@ struct ShutdownTests {
             let worker = try #require(deployment.worker)
             worker.signal(SIGTERM)
             try match.awaitLog("draining")
-            // The worker must still wait after two seconds. Otherwise it would end without the second signal.
+            // After two seconds the worker must still wait. So it is the second signal that ends the worker.
             #expect(worker.wait(milliseconds: 2_000) == nil)
             let start = ContinuousClock.now
             worker.signal(second)

@@ -117,7 +117,8 @@ struct TraceExportTests {
             defer { run.close() }
             let receivedHeaders = try ReceivedHeaders(run)
             defer { receivedHeaders.close() }
-            // On a slow machine the first command may stop waiting for the channel, and be sent without it.
+            // A command waits at most two seconds for its channel. On a slow machine the first command may be sent
+            // without a broadcast, so the test sends commands until one is broadcast.
             var number = 0
             try run.await("a broadcast") {
                 number += 1
@@ -255,8 +256,8 @@ struct TraceExportTests {
             try Self.copy(run.deployment.path("collector-tls/ca.pem"), to: run.deployment.path("authorities.pem"))
             try run.deployment.killAndRestartWorker()
             try updates.sendOne()
-            // Commands that were not committed before the crash are read again, and may cause no push. Their spans may
-            // be exported first, so the test waits for the spans of a push.
+            // The restarted worker also reads again what the killed worker had not committed. These commands may cause
+            // no push, and their spans may come first. So the test waits for the spans of a push.
             let expectedSpanNames = ["consume causeway.commands", "send"]
             _ = try startedCollector.awaitSpans("the spans of a push") { all in
                 expectedSpanNames.allSatisfy { name in all.contains { $0["name"] as? String == name } }
@@ -326,8 +327,8 @@ struct TraceExportTests {
         return attributes
     }
 
-    private static func seconds(of span: JSONObject, _ end: String) -> Double {
-        (span["\(end)TimeUnixNano"] as? String).flatMap(Double.init).map { $0 / 1e9 } ?? .nan
+    private static func seconds(of span: JSONObject, _ startOrEnd: String) -> Double {
+        (span["\(startOrEnd)TimeUnixNano"] as? String).flatMap(Double.init).map { $0 / 1e9 } ?? .nan
     }
 }
 

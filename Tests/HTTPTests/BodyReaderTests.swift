@@ -45,7 +45,7 @@ struct BodyReaderTests {
 
     @Test func `A body that is too long is refused`() throws {
         #expect(throws: HTTPFault.bodyTooLarge) { try HTTPBodyReader(.bytes(101), bytesMax: 100) }
-        var reader = try HTTPBodyReader(.untilEnd, bytesMax: 100)
+        var reader = try HTTPBodyReader(.untilConnectionEnds, bytesMax: 100)
         #expect(try reader.read([UInt8](repeating: 0, count: 100)) == 100)
         #expect(throws: HTTPFault.bodyTooLarge) { try reader.read([0]) }
     }

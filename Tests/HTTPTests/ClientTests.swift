@@ -96,7 +96,7 @@ struct ClientTests {
         #expect(error?.description == "no server responds at 127.0.0.1:\(port): Connection refused")
     }
 
-    @Test(arguments: [true, false]) func `A request ends in time`(isInterrupted: Bool) async throws {
+    @Test(arguments: [true, false]) func `A request ends in time`(isCancelled: Bool) async throws {
         let keptExchanges = AsyncQueue<HTTPExchange>()
         let responder: TestServer.Responder = {
             keptExchanges.send($0)
@@ -105,12 +105,12 @@ struct ClientTests {
         let cancellationWakeup = try Wakeup()
         try await TestServer.run(responder: responder) { server in
             var client = Self.makeClient(server.port)
-            if isInterrupted { cancellationWakeup.signal() } else { client.timeoutMilliseconds = 200 }
+            if isCancelled { cancellationWakeup.signal() } else { client.timeoutMilliseconds = 200 }
             client.cancellationWakeup = cancellationWakeup
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
-            #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
+            #expect(error?.cause == (isCancelled ? .cancelled : .timedOut))
             // An interruption may come before the client sends its request, so the server may get no request.
-            if !isInterrupted { try await keptExchanges.next().respond(.statusOnly(200)) }
+            if !isCancelled { try await keptExchanges.next().respond(.statusOnly(200)) }
         }
     }
 

@@ -40,7 +40,7 @@ import Testing
             logHandler: log
         )
         producer.setWakeup(descriptor: wakeup.writeDescriptor)
-        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax
         func poll(until condition: () -> Bool) {
             while !condition(), monotonicMilliseconds() < deadlineMilliseconds {
                 _ = wakeup.waitBlocking(milliseconds: deadlineMilliseconds - monotonicMilliseconds())
@@ -60,14 +60,14 @@ import Testing
         #expect(log.errors.contains { $0.name == "_ALL_BROKERS_DOWN" && $0.isRetriable })
         #expect(log.lines.contains { $0.contains("FAIL") })
         #expect(log.isOnOneThread)
-        #expect(producer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
+        #expect(producer.close(timeoutMilliseconds: eventWaitMillisecondsMax) == .closed)
     }
 
     @Test func `The consumer logs on the polling thread`() throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitionCount: 1)
         let log = LogRecorder()
-        let handler = ConfigurationTests.IgnoringHandler()
+        let handler = ConfigurationTests.RebalanceIgnorer()
         let wakeup = WakeupPipe()
         let consumer = try Consumer(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("debug", "cgrp")],
@@ -76,7 +76,7 @@ import Testing
             logHandler: log
         )
         consumer.setWakeup(descriptor: wakeup.writeDescriptor)
-        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax
         while consumer.assignment.isEmpty, monotonicMilliseconds() < deadlineMilliseconds {
             _ = wakeup.waitBlocking(milliseconds: deadlineMilliseconds - monotonicMilliseconds())
             while true {
@@ -85,6 +85,6 @@ import Testing
         }
         #expect(log.lines.contains { $0.hasPrefix("7 ") })
         #expect(log.isOnOneThread)
-        #expect(consumer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
+        #expect(consumer.close(timeoutMilliseconds: eventWaitMillisecondsMax) == .closed)
     }
 }

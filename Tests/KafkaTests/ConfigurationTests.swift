@@ -3,7 +3,7 @@ import Testbed
 import Testing
 
 @Suite(.ownThread) struct ConfigurationTests {
-    final class IgnoringHandler: ConsumerHandler {
+    final class RebalanceIgnorer: ConsumerHandler {
         func partitionsAssigned(_ partitions: [TopicPartition]) {}
         func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
     }
@@ -16,7 +16,7 @@ import Testing
     /// before it gets an assignment.
     private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
         do throws(KafkaError) {
-            let consumer = try Consumer(properties: properties, topics: topics, handler: IgnoringHandler())
+            let consumer = try Consumer(properties: properties, topics: topics, handler: RebalanceIgnorer())
             _ = consumer.close(timeoutMilliseconds: 0)
             return nil
         } catch {
@@ -27,7 +27,7 @@ import Testing
     private func producerError(_ properties: [(name: String, value: String)]) -> KafkaError? {
         do throws(KafkaError) {
             let producer = try Producer(properties: properties)
-            #expect(producer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
+            #expect(producer.close(timeoutMilliseconds: eventWaitMillisecondsMax) == .closed)
             return nil
         } catch {
             return error

@@ -8,4 +8,4 @@ func monotonicMilliseconds() -> Int64 {
 
 /// The maximum wait of a test for an event, in milliseconds. An event comes much sooner, even on the slowest
 /// machine.
-let eventLimitMilliseconds: Int64 = 120_000
+let eventWaitMillisecondsMax: Int64 = 120_000

@@ -42,8 +42,8 @@ import Testing
         producer.close()
     }
 
-    /// A coordinator refuses commits during a rebalance. A consumer that leaves its group could not commit
-    /// later, so it repeats the commit first.
+    /// A coordinator refuses commits during a rebalance. After a consumer has left its group, it can commit no more. So
+    /// it repeats a refused commit before it leaves.
     @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
         let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 10)
         let firstConsumer = try TestConsumer(broker, group: "g", topics: ["commands"])
@@ -368,10 +368,10 @@ import Testing
     @Test func `The end of a partition is an event`() async throws {
         let (broker, producer) = try await Self.makeBrokerWithRecords(recordCount: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
-        #expect(await reader.run { !$0.endedPartitions.isEmpty })
+        #expect(await reader.run { !$0.partitionsReadToEnd.isEmpty })
         #expect(reader.receivedRecords.count == 4)
-        #expect(reader.endedPartitions == [Self.partition])
-        #expect(reader.endOffsets == [4])
+        #expect(reader.partitionsReadToEnd == [Self.partition])
+        #expect(reader.reachedEndOffsets == [4])
         #expect(reader.close() == .closed)
         producer.close()
     }

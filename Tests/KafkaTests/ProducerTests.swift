@@ -119,7 +119,7 @@ import Testing
         let topic = try producer.producer.makeTopic("results")
         #expect(producer.send(topic, value: [1], tag: 3).isQueued)
         var tags: [UInt64] = []
-        let limit = eventLimitMilliseconds
+        let limit = eventWaitMillisecondsMax
         let isEmpty = producer.producer.flush(timeoutMilliseconds: limit) { tag, _, _ in tags.append(tag) }
         #expect(isEmpty)
         #expect(tags == [3])

@@ -9,8 +9,9 @@ struct ReceivedRecord: Equatable {
     var value: [UInt8]?
     var headers: [Header] = []
     /// The value of the last header `error`; nil if there is none, or its value is null.
-    var lastError: [UInt8]?
-    var hasLastSource: Bool
+    var lastErrorHeader: [UInt8]?
+    /// Whether the last header `source` has a value.
+    var hasSourceHeader: Bool
     /// Whether the record's bytes prove, without a call to librdkafka, that it has no headers.
     var certainlyHasNoHeaders = false
 
@@ -33,8 +34,8 @@ struct ReceivedRecord: Equatable {
                 )
             }
         headers = foundHeaders
-        lastError = message.headers?.lastValue(named: "error").map { [UInt8]($0) }
-        hasLastSource = message.headers?.lastValue(named: "source") != nil
+        lastErrorHeader = message.headers?.lastValue(named: "error").map { [UInt8]($0) }
+        hasSourceHeader = message.headers?.lastValue(named: "source") != nil
         if let key = message.key, let value = message.value {
             certainlyHasNoHeaders = HeaderDetection.certainlyHasNoHeaders(key: key, value: value)
         }

@@ -70,8 +70,8 @@ import Testing
         #expect(reader.receivedRecords.map(\.headers) == [expected, expected, expected])
         #expect(reader.receivedRecords.map(\.value) == [Array("body".utf8), nil, []])
         // If several headers have the same name, the last one counts; a null header counts as missing.
-        #expect(reader.receivedRecords.map(\.lastError) == [[0xFF, 0x00], [0xFF, 0x00], [0xFF, 0x00]])
-        #expect(reader.receivedRecords.allSatisfy { !$0.hasLastSource })
+        #expect(reader.receivedRecords.map(\.lastErrorHeader) == [[0xFF, 0x00], [0xFF, 0x00], [0xFF, 0x00]])
+        #expect(reader.receivedRecords.allSatisfy { !$0.hasSourceHeader })
         #expect(reader.close() == .closed)
         producer.close()
     }

@@ -25,8 +25,10 @@ final class TestConsumer: CustomStringConvertible {
     private let wakeup = WakeupPipe()
     private(set) var receivedRecords: [ReceivedRecord] = []
     private(set) var errors: [KafkaError] = []
-    private(set) var endedPartitions: [TopicPartition] = []
-    private(set) var endOffsets: [Int64] = []
+    /// The partitions that were read to the end of their log, in the order of the events.
+    private(set) var partitionsReadToEnd: [TopicPartition] = []
+    /// The offset of the end in each of these events.
+    private(set) var reachedEndOffsets: [Int64] = []
     private(set) var assignments: [Assignment] = []
 
     /// What was known when an assignment was reported, before later events of the same poll.
@@ -78,9 +80,9 @@ final class TestConsumer: CustomStringConvertible {
             + "errors \(errors)"
     }
 
-    /// Polls until the condition holds, at most for `eventLimitMilliseconds`.
+    /// Polls until the condition holds, at most for `eventWaitMillisecondsMax`.
     func run(until condition: (TestConsumer) -> Bool) async -> Bool {
-        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax
         while true {
             while step() {
                 if condition(self) { return true }
@@ -94,11 +96,11 @@ final class TestConsumer: CustomStringConvertible {
         return false
     }
 
-    /// Polls until the next record comes, and returns it; nil if none comes within `eventLimitMilliseconds`. Even a
+    /// Polls until the next record comes, and returns it; nil if none comes within `eventWaitMillisecondsMax`. Even a
     /// record that was produced together with the previous one may come later, because the embedded broker responds to
     /// a fetch with one batch.
     func nextMessage() async -> Message? {
-        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax
         while true {
             repeat {
                 if let message = pollMessage() { return message }
@@ -125,14 +127,14 @@ final class TestConsumer: CustomStringConvertible {
         case .none: return false
         case .message(let message): receivedRecords.append(ReceivedRecord(message))
         case .partitionEnd(let partition, let offset):
-            endedPartitions.append(partition)
-            endOffsets.append(offset)
+            partitionsReadToEnd.append(partition)
+            reachedEndOffsets.append(offset)
         case .error(let error): errors.append(error)
         }
         return true
     }
 
-    func close(timeoutMilliseconds: Int64 = eventLimitMilliseconds) -> CloseOutcome {
+    func close(timeoutMilliseconds: Int64 = eventWaitMillisecondsMax) -> CloseOutcome {
         consumer.close(timeoutMilliseconds: timeoutMilliseconds)
     }
 }

@@ -28,7 +28,7 @@ final class TestProducer {
     }
 
     func awaitReports(_ count: Int) async -> Bool {
-        let deadlineMilliseconds = monotonicMilliseconds() + eventLimitMilliseconds
+        let deadlineMilliseconds = monotonicMilliseconds() + eventWaitMillisecondsMax
         while true {
             producer.pollReports { reports.append(DeliveryReport(tag: $0, error: $1, persistence: $2)) }
             if reports.count >= count { return true }
@@ -67,7 +67,7 @@ final class TestProducer {
     }
 
     func close() {
-        #expect(producer.close(timeoutMilliseconds: eventLimitMilliseconds) == .closed)
+        #expect(producer.close(timeoutMilliseconds: eventWaitMillisecondsMax) == .closed)
     }
 }
 

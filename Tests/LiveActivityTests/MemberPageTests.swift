@@ -41,8 +41,8 @@ struct MemberPageTests {
         var entry = MemberEntry.joining("d", token: "aaaaaaaa")
         entry.kind = .device
         var bytes = PageBytes([entry]).bytes
-        // Earlier releases set bit 3 (frequent updates) for every device. Now this bit of a device means that the
-        // device accepts no channels.
+        // Bit 3 meant frequent updates, and earlier releases set it for every device. In a device's entry, it now means
+        // that the device accepts no channels.
         let flagsPosition = MemberPage.Header.byteCount + 6
         bytes[flagsPosition] = MemberEntryFormat.Flag.deviceBit | MemberEntryFormat.Flag.withoutChannelsBit
         #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [false])
@@ -144,7 +144,7 @@ struct MemberPageTests {
         }
     }
 
-    /// Behind each page is memory that must not be read. Whatever the bytes are, the page has some members or none.
+    /// Behind each page is memory that cannot be read. Whatever the bytes are, the page has some members or none.
     @Test func `A page of random bytes is never read beyond its end`() throws {
         var random = SplitMix64(seed: 61)
         let reader = try GuardedPageReader()
@@ -183,7 +183,7 @@ struct MemberPageTests {
     }
 }
 
-/// Reads pages that are followed by memory that must not be read.
+/// Reads pages that end where the readable memory ends. So a read beyond a page's end crashes the test.
 private final class GuardedPageReader {
     private let memory: UnsafeMutableRawBufferPointer
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)

@@ -129,13 +129,13 @@ struct ReferenceTests {
         }
     }
 
-    private static var everyCount: MemberOutcomeCounts {
+    private static var oneOfEachOutcome: MemberOutcomeCounts {
         var counts = MemberOutcomeCounts()
         for outcome in MemberOutcome.allCases { counts[outcome] = 1 }
         return counts
     }
 
-    private static let everyTime = ResponseTimes(firstResponseAtMilliseconds: 1, lastResponseAtMilliseconds: 2)
+    private static let responseTimes = ResponseTimes(firstResponseAtMilliseconds: 1, lastResponseAtMilliseconds: 2)
 
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
         let range = try #require(SegmentRange(index: 3, rangeCount: 16))
@@ -150,7 +150,7 @@ struct ReferenceTests {
             try expect(
                 .result,
                 "rangeResult",
-                full: [record(Self.everyCount, Self.everyTime)],
+                full: [record(Self.oneOfEachOutcome, Self.responseTimes)],
                 least: record(MemberOutcomeCounts(), ResponseTimes())
             )
             var result = AudienceResultRecord(
@@ -161,8 +161,8 @@ struct ReferenceTests {
                 rangeCount: 256
             )
             let least = try writtenObject { result.write(to: &$0) }
-            (result.memberCounts, result.broadcastCounts) = (Self.everyCount, Self.everyCount)
-            result.times = Self.everyTime
+            (result.memberCounts, result.broadcastCounts) = (Self.oneOfEachOutcome, Self.oneOfEachOutcome)
+            result.times = Self.responseTimes
             (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
             (result.recordTimestampMilliseconds, result.admittedAtMilliseconds, result.droppedFieldNames) = (
                 1, 2, dropped.bytes
@@ -181,7 +181,7 @@ struct ReferenceTests {
                     channel: channel,
                     outcome: .failed,
                     reason: texts[0]!,
-                    times: isFull ? Self.everyTime : ResponseTimes()
+                    times: isFull ? Self.responseTimes : ResponseTimes()
                 )
                 if isFull { (result.status, result.advice, result.droppedFieldNames) = (400, "create one", texts[0]!) }
                 return try writtenObject { result.write(to: &$0) }

@@ -73,32 +73,33 @@ struct RegistrationTests {
         #expect(Registration.writeDigests(of: .absent, in: record.bytes, into: room) == 0)
     }
 
-    static let variants: [(record: RecordText, frequent: Bool, shows: Version?, audiences: Int)] = [
-        (.registration.without("frequentUpdates").without("shows").without("audiences"), false, nil, 0),
-        (.registration.with("frequentUpdates", "false"), false, Version(timestamp: 1_790_000_000, sequence: 7), 2),
-        (.registration.with("shows", "1790000001"), true, Version(timestamp: 1_790_000_001, sequence: 0), 2),
-        (.registration.without("shows.sequence"), true, Version(timestamp: 1_790_000_000, sequence: 0), 2),
-        (.registration.with("audiences", "[ ]"), true, Version(timestamp: 1_790_000_000, sequence: 7), 0),
-        (
-            .registration.with("audiences", #"[ "a" , "b","c" ]"#), true,
-            Version(timestamp: 1_790_000_000, sequence: 7), 3
-        ),
-    ]
+    static let variants:
+        [(record: RecordText, allowsFrequentUpdates: Bool, shownVersion: Version?, audienceCount: Int)] = [
+            (.registration.without("frequentUpdates").without("shows").without("audiences"), false, nil, 0),
+            (.registration.with("frequentUpdates", "false"), false, Version(timestamp: 1_790_000_000, sequence: 7), 2),
+            (.registration.with("shows", "1790000001"), true, Version(timestamp: 1_790_000_001, sequence: 0), 2),
+            (.registration.without("shows.sequence"), true, Version(timestamp: 1_790_000_000, sequence: 0), 2),
+            (.registration.with("audiences", "[ ]"), true, Version(timestamp: 1_790_000_000, sequence: 7), 0),
+            (
+                .registration.with("audiences", #"[ "a" , "b","c" ]"#), true,
+                Version(timestamp: 1_790_000_000, sequence: 7), 3
+            ),
+        ]
 
     @Test(arguments: variants)
     func `A registration may lack its optional fields`(
         _ record: RecordText,
-        _ frequent: Bool,
-        _ shows: Version?,
-        _ audiences: Int
+        _ allowsFrequentUpdates: Bool,
+        _ shownVersion: Version?,
+        _ audienceCount: Int
     ) throws {
         guard case .activity(let activity) = try Record(record.text).registration().kind else {
             Issue.record("not an activity's")
             return
         }
-        #expect(activity.allowsFrequentUpdates == frequent)
-        #expect(activity.shownVersion == shows)
-        #expect(activity.audienceCount == audiences)
+        #expect(activity.allowsFrequentUpdates == allowsFrequentUpdates)
+        #expect(activity.shownVersion == shownVersion)
+        #expect(activity.audienceCount == audienceCount)
     }
 
     static let types: [(path: String, template: RecordText, allowed: Set<String>)] = [

@@ -42,14 +42,15 @@ import Testing
         #expect(compose(Self.start, nil) == expectedStart(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The timestamp in the state's record may have been raised. So only the version that the timetable keeps with the
-    /// state shows whether the state is newer than the start.
+    /// The timetable keeps each state with its version. Here the version is older than the start, but the timestamp in
+    /// the state's record is later, because such a timestamp may have been raised. Only the version counts.
     @Test func `The version under which a state is kept says whether it is newer than the start`() {
         let update = Self.update(7, #"{"n":7}"#)
         #expect(compose(Self.start, update, newestUpdateSecond: -1) == expectedStart(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The worker that reads the new start then drops fields by the policy, or reports that the body is too large.
+    /// The new start is too large. The worker that reads it drops fields by the policy, or reports that the body is too
+    /// large.
     @Test func `A state that does not fit beside the attributes is left to the worker`() {
         let large = #"{"n":"\#(String(repeating: "x", count: 3_950))"}"#
         #expect(compose(Self.start, Self.update(7, large)) == expectedStart(large, of: "1790000007.0"))
@@ -67,7 +68,8 @@ import Testing
         }
     }
 
-    /// A worker leaves such a record to a newer version of Causeway. A damaged record must not wait for that.
+    /// A worker leaves the record of a newer version of Causeway to a worker of that version. A damaged record must not
+    /// be taken for such a record, because no worker can ever read it.
     @Test func `A record with a letter at its beginning, an unknown key or an unknown value is of a newer version`() {
         let update = Self.update(7, #"{"n":7}"#)
         let environment = update.replacing(#""id":"u""#, with: #""token":"00112233","environment":"later""#)

@@ -248,12 +248,12 @@ struct WrittenRecordTests {
             copy.priority = command.priority
             copy.policy = texts[4]
             copy.expirationSeconds = command.expirationSeconds
-            if command.alertVersion.timestamp > 0 { copy.alertVersion = command.alertVersion }
+            if command.carriedAlertVersion.timestamp > 0 { copy.carriedAlertVersion = command.carriedAlertVersion }
             copy.write(to: &writer)
         }
         let written = Record(Array(writer.bytes))
         let copy = try Command.decodeWrittenByCauseway(written.bytes)
-        #expect(copy.alertVersion == command.alertVersion)
+        #expect(copy.carriedAlertVersion == command.carriedAlertVersion)
         #expect(
             [copy.app, copy.activity, copy.device, copy.identifier, copy.policy].map { written.string($0) } == texts
         )

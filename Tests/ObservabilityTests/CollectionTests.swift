@@ -154,7 +154,8 @@ struct CollectionTests {
         #expect(tornReadCount == 0)
     }
 
-    /// Without a check, the call would change a wrong series: the first one, the one of lane 0, or those of all lanes.
+    /// The metric `outcomes` has two dimensions, but gets one index. The metric `laneBusyRatio` gets an index too many.
+    /// Without a check, such a call would change a wrong series.
     @Test func `A missing index and an index too many trap`() async {
         await #expect(processExitsWith: .failure) {
             let lane = ThreadMetrics(publishingTo: Fixture.metricRegistry().lanes[0])

@@ -102,7 +102,7 @@ struct HealthTests {
         var condition = WorkerCondition()
         // Pools 0 and 1 belong to one app, pool 2 to another one.
         func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
-            condition.isProviderTokenRefusedByPool = refused
+            condition.isProviderTokenRefusedByPoolIndex = refused
             return condition.isEveryKeyRefused(of: Fixture.labels)
         }
         #expect(!isEveryKeyRefused([:]), "nothing was sent yet")

@@ -58,7 +58,7 @@ struct HealthyWorker: ~Copyable {
             processReading: ProcessReading(),
             earlierProcessReading: nil,
             condition: metricRegistry.condition.current,
-            events: metricRegistry.events.loggedEvents,
+            events: metricRegistry.events.loggedKindSummaries,
             channelPoolStatuses: metricRegistry.channels.poolStatuses,
             wallMilliseconds: 1_790_000_000_000
         )

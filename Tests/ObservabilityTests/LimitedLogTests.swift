@@ -114,7 +114,8 @@ struct LimitedLogTests {
         func logLine(_ kind: LogKind, _ pool: String) -> Bool {
             log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
-        // These lines use up this minute's limit for the kind `apnsConnected`, which reports a recovery.
+        // A line of the kind `apnsConnected` reports a recovery. These 20 lines use up the kind's limit for this
+        // minute. The line about the recovery below must still be written.
         for _ in 0..<20 { _ = logLine(.apnsConnected, "a") }
         #expect(logLine(.apnsUntrusted, "a") && logLine(.apnsUntrusted, "b"))
         #expect(!logLine(.apnsUntrusted, "a"))
@@ -208,15 +209,15 @@ struct LimitedLogTests {
             wallMilliseconds: 0,
             ["detail": "token \(token)", "cause": "connectFailed"]
         )
-        #expect(!events[.apnsClosed].lastDetail.contains("ab12ab12"))
-        #expect(events[.apnsClosed].lastDetail.hasPrefix("cause=connectFailed detail="))
+        #expect(!events[.apnsClosed].lastLineMetadata.contains("ab12ab12"))
+        #expect(events[.apnsClosed].lastLineMetadata.hasPrefix("cause=connectFailed detail="))
         log.log(
             .apnsClosed,
             nowMilliseconds: 0,
             wallMilliseconds: 0,
             ["detail": "\(String(repeating: "x ", count: 9_000))"]
         )
-        #expect(events[.apnsClosed].lastDetail.count == RecentEvents.detailCharactersMax)
+        #expect(events[.apnsClosed].lastLineMetadata.count == RecentEvents.metadataCharactersMax)
     }
 
     @Test func `The latest event comes first`() {
@@ -225,6 +226,6 @@ struct LimitedLogTests {
         log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 10)
         log.log(.kafkaAway, nowMilliseconds: 0, wallMilliseconds: 30)
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 20)
-        #expect(events.loggedEvents.map(\.kind) == [.kafkaAway, .redisLost, .redisReady])
+        #expect(events.loggedKindSummaries.map(\.kind) == [.kafkaAway, .redisLost, .redisReady])
     }
 }

@@ -115,7 +115,7 @@ struct StatusPageTests {
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
             lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
             (lastSnapshot.plannedDeletionCount, lastSnapshot.nextDeletionAtMilliseconds) = (3, 1_790_000_005_000)
-            (lastSnapshot.openCreationCount, lastSnapshot.unpublishedChannelCount) = (1, 2)
+            (lastSnapshot.unfinishedCreationCount, lastSnapshot.unpublishedChannelCount) = (1, 2)
             counts.lastSnapshot = lastSnapshot
             counts.lastFailure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
         }

@@ -41,15 +41,15 @@ struct TraceExporterTests {
         for _ in 0..<700 { scene.rings[0].push(Fixture.trace) }
         for _ in 0..<3 { scene.rings[1].push(Fixture.trace) }
         await exporter.exportRemainingTraces()
-        #expect(Self.droppedRecords(in: scene.log) == 703)
+        #expect(Self.droppedTraceCount(in: scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.counters.failureCounts[Int(TracePostFailure.unconnected.rawValue)] == 1)
         // After a second signal to stop, the exporter waits for no response.
         scene.rings[1].push(Fixture.trace)
         await exporter.dropRemainingTraces()
-        #expect(Self.droppedRecords(in: scene.log) == 704)
+        #expect(Self.droppedTraceCount(in: scene.log) == 704)
         await exporter.dropRemainingTraces()
-        #expect(Self.droppedRecords(in: scene.log) == 704)
+        #expect(Self.droppedTraceCount(in: scene.log) == 704)
         #expect(
             scene.counters.dropCounts[Int(TraceDropReason.stopped.rawValue)] == 704
                 && scene.counters.droppedCount == 704
@@ -160,7 +160,7 @@ struct TraceExporterTests {
         #expect(rings[1].pop() == nil, "the second batch began with the second ring")
     }
 
-    private static func droppedRecords(in collector: LogCollector) -> Int {
+    private static func droppedTraceCount(in collector: LogCollector) -> Int {
         collector.lines.filter { $0.metadata["kind"] == "traces-dropped" }
             .reduce(0) { $0 + (Int("\($1.metadata["records"] ?? "0")") ?? 0) }
     }

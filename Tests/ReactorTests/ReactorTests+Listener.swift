@@ -40,8 +40,8 @@ extension ReactorTests {
         @Test func `An unused port stays free while processes start`() async throws {
             async let processes: Void = startProcesses(1_000)
             async let moreProcesses: Void = startProcesses(1_000)
-            // The two tasks begin on the thread of this task, and then start their processes on threads of their own.
-            // If the loop ran on this thread, the tasks could not begin until it has ended.
+            // Both tasks above begin on this test's thread. If the loop below ran on this thread too, they could only
+            // begin after the loop. So the loop gets a thread of its own.
             try await onOwnThread {
                 for _ in 0..<20_000 {
                     _ = try ListeningSocket(address: .loopback(port: Listener.findUnusedLoopbackPort()), backlog: 1)
@@ -83,8 +83,8 @@ extension ReactorTests {
         client.connect(to: server.address, tls: nil, serverName: nil, timeoutMilliseconds: 5_000)
         var limit = rlimit()
         #expect(getrlimit(Int32(RLIMIT_NOFILE.rawValue), &limit) == 0)
-        // New descriptors must be below 3, and 0 to 2 are in use. So none is free, even if another thread of the
-        // process closes one of its own.
+        // With this limit, only 0, 1 and 2 are allowed as new descriptors, and these are in use. So no descriptor is
+        // free, even if another thread of the process closes one of its own.
         var loweredLimit = rlimit(rlim_cur: 3, rlim_max: limit.rlim_max)
         #expect(setrlimit(Int32(RLIMIT_NOFILE.rawValue), &loweredLimit) == 0)
         #expect(dup(0) == -1)

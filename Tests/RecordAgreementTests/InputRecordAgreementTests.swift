@@ -161,7 +161,7 @@ struct InputRecordAgreementTests {
     private func schemaDifference(_ refusal: String, _ text: [UInt8], _ kind: RecordCheck.Kind) -> String? {
         if let fault = decodingFault(text, kind) {
             if let knownDifference = RuleBeyondSchema.explaining(fault, text) { return "\(knownDifference)" }
-            return fault.code == .timestampInFuture ? "\(RuleBeyondSchema.clock)" : nil
+            return fault.code == .timestampInFuture ? "\(RuleBeyondSchema.timestampAheadOfClock)" : nil
         }
         // Only the configuration has the names of apps and policies.
         return refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")

@@ -184,6 +184,6 @@ struct RandomRecordWriter {
         if randomBool() { entry.state = .deleting }
         if randomBool() { entry.deletionDueMilliseconds = Int64(randomNumber(1_000_000_000_000...4_000_000_000_000)) }
         if randomBool() { entry.isPublished = randomBool() }
-        return entry.topicValue
+        return entry.recordValue
     }
 }

@@ -8,7 +8,7 @@ extension RuleBeyondSchema {
         if fault.code == .loneSurrogate || FoundationDeviation.isTrailingComma(text, fault)
             || FoundationDeviation.isOtherEncoding(text)
         {
-            return .notOneJSONText
+            return .strictJSON
         }
         if FoundationDeviation.isIntegerInOtherForm(text, fault) { return .integerForms }
         // If a key is repeated, the decoder refuses the record or reads the first value. Foundation keeps one of the
@@ -16,12 +16,13 @@ extension RuleBeyondSchema {
         if fault.code == .duplicateKey || isRepeated(fault.path.field, text) { return .duplicateKeys }
         switch fault.code {
         case .tooLong where hasLongCharacters(text): return .lengthsInBytes
-        case .tooLong where fault.valueAboveLimit > Limits.stringBytesMax: return .size
-        case .tooDeep, .bodyTooLarge, .recordTooLarge: return .size
-        case .tooMany where fault.path.field != .audiences: return .size
-        case .invalidHexadecimal where fault.path.field == .token && text.contains(UInt8(ascii: "\\")): return .escapes
-        case .invalidCharacter where fault.path.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
-        case .tooLong where fault.path.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
+        case .tooLong where fault.valueAboveLimit > Limits.stringBytesMax: return .sizeLimits
+        case .tooDeep, .bodyTooLarge, .recordTooLarge: return .sizeLimits
+        case .tooMany where fault.path.field != .audiences: return .sizeLimits
+        case .invalidHexadecimal where fault.path.field == .token && text.contains(UInt8(ascii: "\\")):
+            return .noEscapes
+        case .invalidCharacter where fault.path.field == .policy && text.contains(UInt8(ascii: "\\")): return .noEscapes
+        case .tooLong where fault.path.field == .policy && text.contains(UInt8(ascii: "\\")): return .noEscapes
         default: return nil
         }
     }

@@ -45,8 +45,8 @@ public final class BlockingClient {
 
     public func readReply() -> [String] { readReplyBytes().map { String(decoding: $0, as: UTF8.self) } }
 
-    /// Returns all strings, numbers and error texts of the next reply, and an empty string for each null. The result is
-    /// empty if the connection is lost, or for an empty array.
+    /// Returns the parts of the next reply, also of nested arrays, in one list: strings, numbers and error texts, and
+    /// an empty string for each null. The list is empty if the reply is an empty array, or if the connection is lost.
     public func readReplyBytes() -> [[UInt8]] {
         var rawReply: UnsafeMutableRawPointer?
         guard redisGetReply(context, &rawReply) == REDIS_OK, let rawReply else { return [] }

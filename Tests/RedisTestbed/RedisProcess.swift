@@ -6,6 +6,7 @@ import Reactor
 /// value is released.
 public final class RedisProcess {
     public enum Failure: Error {
+        /// The pipe or the process could not be made. The number is the system's error code.
         case spawn(Int32)
         /// The server ended before it was ready. The text is its output.
         case startup(String)
@@ -36,7 +37,8 @@ public final class RedisProcess {
     public func start() throws {
         var pipe: [Int32] = [-1, -1]
         guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
-        // A server of another test must not inherit this pipe: it would keep the writing end open.
+        // A server of another test must not inherit this pipe's writing end. Otherwise the reading below would not
+        // notice when this server ends.
         for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         // After the start nobody reads the output. So the server must drop further output instead of waiting for a
         // reader.

@@ -2,8 +2,8 @@ import Foundation
 import Reactor
 import Testbed
 
-/// A redis-server for one test: a single server, a cluster's node or a Sentinel. It stores no keys on disk,
-/// and listens on a free loopback port. A server that is no Sentinel listens on a Unix socket, too.
+/// A redis-server for one test: a single server, a cluster's node or a Sentinel. It stores no keys on disk, and listens
+/// on a free loopback port. Every server except a Sentinel also listens on a Unix socket.
 public final class RedisServer {
     public struct CertificateFiles {
         var authority: String

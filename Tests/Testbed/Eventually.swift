@@ -14,8 +14,8 @@ public struct Timeout: Error, CustomStringConvertible {
 
 /// Polls until the condition holds. Throws a ``Timeout`` after the limit.
 ///
-/// Use this only for changes that send no event to the test: in another process's keys in Redis, its metrics, its log
-/// or its signal mask. In all other cases, a test waits for the event.
+/// Use this only for a change that sends no event to the test: of a key in Redis that another process writes, or of
+/// another process's metrics, log or signal mask. In all other cases, a test waits for the event.
 public func eventually(
     _ awaitedEvent: @autoclosure () -> String,
     within limit: Duration = eventWaitMax,

@@ -2,9 +2,11 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Runs blocking code on a separate thread, so that parallel tests continue. A program that the code starts
-/// with `setpriv --pdeathsig` is killed when this thread ends. The code belongs to the task of its test, so
-/// its expectations count for that test.
+/// Runs blocking code on a separate thread, so that parallel tests continue. Expectations in the code count for the
+/// test that calls this function.
+///
+/// When the code returns, the thread ends. The kernel then kills the programs that the code has started with
+/// `setpriv --pdeathsig`.
 public func onOwnThread<Value: Sendable>(_ body: @Sendable () async throws -> Value) async throws -> Value {
     let executor = ThreadExecutor()
     defer { executor.stop() }

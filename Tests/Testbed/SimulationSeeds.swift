@@ -1,8 +1,9 @@
 import Foundation
 
-/// The seeds that a suite of simulations runs, as the environment sets them.
+/// The seeds that a suite of simulations runs. The suite defines kinds of simulations, and runs each kind with the same
+/// seeds. These environment variables change what is run:
 ///
-/// - `CAUSEWAY_SIMULATION_SEEDS`: the number of seeds of each kind. It is rounded up, so that each test case is full.
+/// - `CAUSEWAY_SIMULATION_SEEDS`: the number of seeds of each kind. It is rounded up to full chunks.
 /// - `CAUSEWAY_SIMULATION_FIRST_SEED`: the first seed.
 /// - `CAUSEWAY_SIMULATION_KIND`: the only kind that is run.
 /// - `CAUSEWAY_SIMULATION_SEED`: the seed whose steps are printed.
@@ -18,8 +19,8 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
     /// - Parameters:
     ///   - defaultSeedCountPerKind: the number of seeds of each kind, if the environment does not set
     ///     `CAUSEWAY_SIMULATION_SEEDS`.
-    ///   - chunksMax: the approximate maximum of test cases of a kind. A test case has at least 50 seeds, so with few
-    ///     seeds there are fewer test cases.
+    ///   - chunksMax: about the maximum number of chunks of a kind. A chunk has at least 50 seeds, so few seeds give
+    ///     fewer chunks.
     public init(defaultSeedCountPerKind: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         seedCountPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? defaultSeedCountPerKind

@@ -27,8 +27,8 @@ public final class WakeupPipe: Sendable {
 
     /// Waits until something is written, and reads it. Returns false after the time limit.
     ///
-    /// The embedded broker waits 3 s before it elects a group's leader. So tests wait in parallel, and no
-    /// test blocks a thread that another test needs.
+    /// The wait blocks no thread that other tests need, so many tests can wait at the same time. For example, an
+    /// embedded broker waits 3 s before it elects a group's leader.
     public func wait(milliseconds: Int64) async -> Bool {
         await withCheckedContinuation { continuation in
             waitQueue.async { continuation.resume(returning: self.waitBlocking(milliseconds: milliseconds)) }

@@ -165,8 +165,8 @@ struct FrameReader: ~Copyable {
         case FrameType.windowUpdate:
             try requireValidSize(header.payloadBytes == 4)
         case FrameType.priority:
-            // Do not check the length. The caller ignores the frame, and a wrong length is only an error of
-            // the stream (RFC 9113, section 6.3).
+            // Do not check the length of a PRIORITY frame: the caller ignores the frame, and a wrong length does not
+            // end the connection (RFC 9113, section 6.3).
             try requireNonzeroStream(header)
         case FrameType.settings:
             try requireStreamZero(header)

@@ -16,12 +16,12 @@ extension HeaderEncoder {
     ) -> Int {
         precondition(channel.count <= PushRequest.channelIdentifierBytesMax)
         var block = takeTableSizeUpdates()
-        Self.addInteger(Self.postMethodStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
-        Self.addInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+        Self.appendInteger(Self.postMethodStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+        Self.appendInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         appendIndexedOrLiteral(.authority, to: &block)
-        Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
+        Self.appendInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.append(text: broadcastPath, to: &block)
-        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
+        Self.appendInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         Self.append(text: authorization, to: &block)
         appendIndexedOrLiteral(.pushType, to: &block)
         Self.append(name: "apns-channel-id", to: &block)
@@ -44,10 +44,10 @@ extension HeaderEncoder {
     /// literal, which does not change the table.
     private func appendIndexedOrLiteral(_ field: Field, to block: inout [UInt8]) {
         guard insertionNumbers[field.rawValue] < 0 else {
-            return Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+            return Self.appendInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         }
         if field.staticIndex > 0 {
-            Self.addInteger(field.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
+            Self.appendInteger(field.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
         } else {
             Self.append(name: field.name, to: &block)
         }
@@ -56,7 +56,7 @@ extension HeaderEncoder {
 
     /// Appends the representation byte and the name of a literal that the peer must not put into a table.
     private static func append(name: StaticString, to block: inout [UInt8]) {
-        addInteger(0, flags: neverIndexedPattern, prefixBits: 4, to: &block)
+        appendInteger(0, flags: neverIndexedPattern, prefixBits: 4, to: &block)
         append(text: Array(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)), to: &block)
     }
 }

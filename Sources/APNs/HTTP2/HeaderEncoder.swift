@@ -64,10 +64,10 @@ struct HeaderEncoder: ~Copyable {
     /// Whether the encoder adds entries to the table: only if the peer's table has room for all of them.
     private var addsTableEntries = true
     private var currentTableBytesMax = HeaderEncoder.tableBytesMax
-    /// The smallest and the last table size since the last request, beginning with the size at that request. For
-    /// example, (0, 2,048) if the size was 4,096, and SETTINGS then set 0 and 2,048. Nil if SETTINGS have not changed
-    /// the size (RFC 7541, section 4.2).
-    private var pendingTableBytes: (least: Int, last: Int)?
+    /// What the next request must announce to the peer, because SETTINGS have changed the table's size: the smallest
+    /// size since the last request (the size at that request included), and the last one (RFC 7541, section 4.2). For
+    /// example, (0, 2,048) if the size changed from 4,096 to 0 and then to 2,048. Nil if the size has not changed.
+    private var unannouncedTableBytes: (least: Int, last: Int)?
 
     /// The first constant piece of a block. It ends before the path's value.
     private var fieldsBeforePath: [UInt8] = []
@@ -77,8 +77,8 @@ struct HeaderEncoder: ~Copyable {
     private var priority10FieldsAfterPath: [UInt8] = []
     /// The third constant piece: the name `apns-id`.
     private var encodedAPNsIdentifierName: [UInt8] = []
-    /// Whether the header block of a push with this priority consists of the constant pieces above and three values. If
-    /// not, the encoder encodes each field by itself.
+    /// Whether a push with priority 5 (or 10) can be written from the constant pieces above and three values. If not,
+    /// the encoder encodes each field by itself.
     private var canReusePriority5Fields = false
     private var canReusePriority10Fields = false
 
@@ -117,8 +117,8 @@ struct HeaderEncoder: ~Copyable {
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func setPeerTableBytes(_ bytes: UInt32) {
         let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
-        guard size != currentTableBytesMax || pendingTableBytes != nil else { return }
-        pendingTableBytes = (least: min(size, pendingTableBytes?.least ?? currentTableBytesMax), last: size)
+        guard size != currentTableBytesMax || unannouncedTableBytes != nil else { return }
+        unannouncedTableBytes = (least: min(size, unannouncedTableBytes?.least ?? currentTableBytesMax), last: size)
         canReusePriority5Fields = false
         canReusePriority10Fields = false
     }
@@ -138,34 +138,34 @@ struct HeaderEncoder: ~Copyable {
         guard priority == 10 ? canReusePriority10Fields : canReusePriority5Fields else {
             return writeFieldByField(to: output, deviceToken, priority: priority, expirationSeconds, identifier)
         }
-        var end = Self.append(fieldsBeforePath, to: output)
-        end = appendPath(deviceToken, to: end)
-        end = Self.append(priority == 10 ? priority10FieldsAfterPath : priority5FieldsAfterPath, to: end)
-        end = Self.appendDecimal(expirationSeconds, to: end)
-        end = Self.append(encodedAPNsIdentifierName, to: end)
-        end = Self.appendIdentifier(identifier, to: end)
+        var end = Self.write(fieldsBeforePath, to: output)
+        end = writePath(deviceToken, to: end)
+        end = Self.write(priority == 10 ? priority10FieldsAfterPath : priority5FieldsAfterPath, to: end)
+        end = Self.writeDecimal(expirationSeconds, to: end)
+        end = Self.write(encodedAPNsIdentifierName, to: end)
+        end = Self.writeIdentifier(identifier, to: end)
         return end - output
     }
 
     // MARK: - Values that differ between requests
 
-    private func appendPath(
+    private func writePath(
         _ deviceToken: UnsafeRawBufferPointer,
         to start: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
-        var end = Self.appendInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: start)
-        end = Self.append(pathPrefix, to: end)
+        var end = Self.writeInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: start)
+        end = Self.write(pathPrefix, to: end)
         UnsafeMutableRawBufferPointer(start: end, count: deviceToken.count).copyMemory(from: deviceToken)
         return end + deviceToken.count
     }
 
-    private static func appendDecimal(_ number: Int64, to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
+    private static func writeDecimal(_ number: Int64, to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         let count = Decimal.write(UInt64(number), to: start + 1)
         start.storeBytes(of: UInt8(truncatingIfNeeded: count), as: UInt8.self)
         return start + 1 + count
     }
 
-    private static func appendIdentifier(
+    private static func writeIdentifier(
         _ identifier: (UInt64, UInt64),
         to start: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
@@ -175,15 +175,15 @@ struct HeaderEncoder: ~Copyable {
     }
 
     @inline(__always)
-    private static func append(_ bytes: [UInt8], to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
+    private static func write(_ bytes: [UInt8], to start: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
         bytes.withUnsafeBytes { bytes in
             UnsafeMutableRawBufferPointer(start: start, count: bytes.count).copyMemory(from: bytes)
             return start + bytes.count
         }
     }
 
-    /// Appends an integer (RFC 7541, section 5.1).
-    private static func appendInteger(
+    /// Writes an integer (RFC 7541, section 5.1).
+    private static func writeInteger(
         _ value: Int,
         flags: UInt8,
         prefixBits: UInt8,
@@ -227,20 +227,20 @@ struct HeaderEncoder: ~Copyable {
         let priorityField = priority == 10 ? Field.priority10 : Field.priority5
         var block = takeTableSizeUpdates()
         block += encodeFieldsBeforePath()
-        addPath(deviceToken, to: &block)
+        appendPath(deviceToken, to: &block)
         block += encodeFieldsAfterPath(priorityField)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(
                 start: start,
-                count: Self.appendDecimal(expirationSeconds, to: start) - start
+                count: Self.writeDecimal(expirationSeconds, to: start) - start
             )
         }
         recordInsertion(.expiration)
         block += encodeName(.identifier)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
-            block += UnsafeRawBufferPointer(start: start, count: Self.appendIdentifier(identifier, to: start) - start)
+            block += UnsafeRawBufferPointer(start: start, count: Self.writeIdentifier(identifier, to: start) - start)
         }
         recordInsertion(.identifier)
         rebuildReusableFields()
@@ -249,14 +249,19 @@ struct HeaderEncoder: ~Copyable {
         return block.count
     }
 
-    /// Builds the constant pieces of a block again. A priority (5 or 10) that is still to be added to the table gets no
-    /// piece. The next push with this priority adds it.
+    /// Builds the constant pieces of a block again. A priority (5 or 10) gets no piece if the table will have it but
+    /// does not have it yet. The next push with this priority puts it into the table.
     private mutating func rebuildReusableFields() {
         canReusePriority5Fields = !addsTableEntries || insertionNumbers[Field.priority5.rawValue] >= 0
         canReusePriority10Fields = !addsTableEntries || insertionNumbers[Field.priority10.rawValue] >= 0
         fieldsBeforePath = encodeFieldsBeforePath()
         // The piece ends with the name `:path`. The path's value follows, as a literal that is never indexed.
-        Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &fieldsBeforePath)
+        Self.appendInteger(
+            Self.pathNameStaticIndex,
+            flags: Self.neverIndexedPattern,
+            prefixBits: 4,
+            to: &fieldsBeforePath
+        )
         priority5FieldsAfterPath = canReusePriority5Fields ? encodeFieldsAfterPath(.priority5) : []
         priority10FieldsAfterPath = canReusePriority10Fields ? encodeFieldsAfterPath(.priority10) : []
         encodedAPNsIdentifierName = encodeName(.identifier)
@@ -264,15 +269,15 @@ struct HeaderEncoder: ~Copyable {
 
     private mutating func encodeFieldsBeforePath() -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Self.postMethodStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
-        Self.addInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
+        Self.appendInteger(Self.postMethodStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
+        Self.appendInteger(Self.httpsSchemeStaticIndex, flags: Self.indexedFieldPattern, prefixBits: 7, to: &piece)
         append(.authority, to: &piece)
         return piece
     }
 
     private mutating func encodeFieldsAfterPath(_ priority: Field) -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
+        Self.appendInteger(Field.authorization.staticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
         Self.append(text: authorization, to: &piece)
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
@@ -280,9 +285,9 @@ struct HeaderEncoder: ~Copyable {
         return piece + encodeName(.expiration)
     }
 
-    private func addPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
-        Self.addInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
-        Self.addInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
+    private func appendPath(_ deviceToken: UnsafeRawBufferPointer, to block: inout [UInt8]) {
+        Self.appendInteger(Self.pathNameStaticIndex, flags: Self.neverIndexedPattern, prefixBits: 4, to: &block)
+        Self.appendInteger(pathPrefix.count + deviceToken.count, flags: 0, prefixBits: 7, to: &block)
         block += pathPrefix
         block += deviceToken
     }
@@ -291,7 +296,7 @@ struct HeaderEncoder: ~Copyable {
     /// put into the table if the encoder adds entries.
     private mutating func append(_ field: Field, to block: inout [UInt8]) {
         if insertionNumbers[field.rawValue] >= 0 {
-            Self.addInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
+            Self.appendInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)
         } else {
             block += encodeName(field)
             Self.append(text: fieldValues[field.rawValue], to: &block)
@@ -306,9 +311,9 @@ struct HeaderEncoder: ~Copyable {
         let isInTable = insertionNumbers[field.rawValue] >= 0
         let index = isInTable ? tableIndex(field) : field.staticIndex
         if addsTableEntries, !isInTable {
-            Self.addInteger(index, flags: Self.incrementalIndexingPattern, prefixBits: 6, to: &piece)
+            Self.appendInteger(index, flags: Self.incrementalIndexingPattern, prefixBits: 6, to: &piece)
         } else {
-            Self.addInteger(index, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
+            Self.appendInteger(index, flags: Self.neverIndexedPattern, prefixBits: 4, to: &piece)
         }
         if index == 0 {
             let text = UnsafeRawBufferPointer(start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
@@ -330,16 +335,16 @@ struct HeaderEncoder: ~Copyable {
     /// Returns the bytes that announce a new table size to the peer, before the first field (RFC 7541, section 4.2). If
     /// a size since the last request was too small for all entries, the bytes also empty the table.
     mutating func takeTableSizeUpdates() -> [UInt8] {
-        guard let (least, last) = pendingTableBytes else { return [] }
-        pendingTableBytes = nil
+        guard let (least, last) = unannouncedTableBytes else { return [] }
+        unannouncedTableBytes = nil
         var updates: [UInt8] = []
         // If the smallest size could evict some entries, announce 0 instead, which evicts all. So the encoder need not
         // calculate which entries the peer still has.
         let smallestSize = least < tableBytesNeeded ? 0 : least
         if smallestSize != last {
-            Self.addInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
+            Self.appendInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         }
-        Self.addInteger(last, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
+        Self.appendInteger(last, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         currentTableBytesMax = last
         if smallestSize == 0 {
             insertionNumbers = insertionNumbers.map { _ in -1 }
@@ -363,10 +368,10 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    static func addInteger(_ value: Int, flags: UInt8, prefixBits: UInt8, to block: inout [UInt8]) {
+    static func appendInteger(_ value: Int, flags: UInt8, prefixBits: UInt8, to block: inout [UInt8]) {
         withUnsafeTemporaryAllocation(byteCount: 16, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
-            let end = appendInteger(value, flags: flags, prefixBits: prefixBits, to: start)
+            let end = writeInteger(value, flags: flags, prefixBits: prefixBits, to: start)
             block += UnsafeRawBufferPointer(start: start, count: end - start)
         }
     }
@@ -376,7 +381,7 @@ struct HeaderEncoder: ~Copyable {
         let encoded = text.withUnsafeBytes { Huffman.code.encode($0) }
         let isShorter = encoded.count < text.count
         let bytes = isShorter ? encoded : text
-        addInteger(bytes.count, flags: isShorter ? 0x80 : 0, prefixBits: 7, to: &block)
+        appendInteger(bytes.count, flags: isShorter ? 0x80 : 0, prefixBits: 7, to: &block)
         block += bytes
     }
 }

@@ -84,8 +84,8 @@ struct Huffman: @unchecked Sendable {
         guard let destination = output.baseAddress, let source = input.baseAddress else {
             return input.isEmpty ? 0 : nil
         }
-        // The next bits, left-aligned and inverted. The zeros that a shift fills in then stand for ones, which are
-        // HPACK's padding.
+        // The next bits of the input, left-aligned. Each bit is inverted. When a shift fills in zeros after the last
+        // bit, they stand for ones: so the input seems to end with ones, as HPACK's padding does.
         var invertedBits: UInt64 = 0
         var availableBits = 0
         var position = 0

@@ -1,8 +1,8 @@
 /// Maps open streams to the slots of their pushes. Uses open addressing; the table is never more than half
 /// full.
 ///
-/// A client's streams are consecutive odd numbers. Without a hash they would form one long cluster, and each
-/// removal would scan the whole cluster.
+/// A client's streams are consecutive odd numbers. Without a hash their entries would be side by side, and each removal
+/// would scan all of them.
 struct StreamTable: ~Copyable {
     private struct Entry {
         /// 0 if the entry is free.
@@ -67,7 +67,7 @@ struct StreamTable: ~Copyable {
     }
 
     private func homeIndex(_ stream: Int32) -> Int {
-        // Multiplying by a number near 2^32 divided by the golden ratio spreads neighbours far apart.
+        // This factor, nearly 2^32 divided by the golden ratio, puts consecutive streams far apart in the table.
         Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShiftBits)
     }
 }

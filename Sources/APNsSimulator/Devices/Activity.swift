@@ -2,7 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. The push's content replaced the shown content, unless the push's content was older.
+    /// The push ended the activity. The Lock Screen shows the push's content. It keeps the shown content if that is
+    /// newer, or if the push has no content.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -24,16 +25,17 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case wrongToken
     /// The push was a start whose `attributes-type` is missing, or is not the type of its push-to-start token.
     case wrongAttributesType
-    /// The phone dropped the push, because a budget was used up: the activity's budget for pushes of priority
-    /// 10, or the phone's budget for starts. A start is also dropped if the simulator can hold no more
-    /// activities.
+    /// The phone dropped the push for one of these reasons:
+    /// - The push had priority 10, and the activity's budget for such pushes was used up.
+    /// - The push was a start, and the phone's budget for starts was used up.
+    /// - The push was a start, and the simulator could hold no more activities.
     case overBudget
-    /// APNs accepted the push, although its token no longer reaches a phone.
+    /// APNs accepted the push, but no phone got it, because its token was replaced (``TokenTable/State/void``).
     case acceptedForDeadToken
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
-    /// The phone was offline when APNs accepted the push. If the push is a broadcast that its channel stores, the phone
-    /// may get it later. Then its effect on the phone is counted as well.
+    /// The phone was offline when APNs accepted the push. A broadcast that its channel stores may reach the phone
+    /// later. Such a broadcast then counts twice: as `missed`, and with its later effect.
     case missed
 }
 
@@ -56,9 +58,10 @@ public struct EffectCounts: Sendable, Equatable {
 
 /// What a simulated phone shows of an activity.
 enum SimulatedActivityState: Equatable {
-    /// The activity is on the Lock Screen and takes updates. It becomes `ended` by an `end` push or at an age
-    /// of 8 h. It becomes `gone` when the user dismisses it or removes its app, or by an `end` push whose
-    /// dismissal date has passed.
+    /// The activity is on the Lock Screen and takes updates. The next state is:
+    /// - `ended` after an `end` push, or at an age of 8 h
+    /// - `gone` after an `end` push whose dismissal date has passed
+    /// - `gone` when the user dismisses the activity or removes its app
     case active
     /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date, or
     /// earlier if the user dismisses it or removes its app.
@@ -118,13 +121,13 @@ struct Activity {
     let startedAtMilliseconds: Int64
 
     var state = SimulatedActivityState.active
-    /// The newest update token, which may be invalid by now. Nil for an activity on a channel, or if the simulator had
-    /// no token left.
+    /// The newest update token, which may be invalid by now. Nil: the activity began on a channel, or the simulator's
+    /// table of tokens was full.
     var tokenIndex: Int?
     /// The channel on which the activity began.
     var channelIndex: Int?
-    /// The number of the last broadcast that the activity got. Before the first one: the number of the channel's last
-    /// broadcast when the activity began. Only broadcasts with a higher number can reach the activity.
+    /// Only broadcasts with a higher number than this can reach the activity. The number is that of the last broadcast
+    /// that the activity got. If it has got none: the number of the channel's last broadcast when the activity began.
     var lastBroadcastNumber = 0
     /// How many broadcasts on its channel have reached the activity.
     var receivedBroadcastCount = 0
@@ -142,7 +145,7 @@ struct Activity {
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
     var timestampRegressionCount = 0
-    /// What was wrong with the latest faulty push; nil: there was none.
+    /// What was wrong with the latest faulty push; nil: no push was faulty.
     var lastProblem: String?
     var budget: BudgetBucket
     var pushStatistics = PushStatistics()
@@ -194,13 +197,13 @@ struct Activity {
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// Raises ``shownTimestamp`` to that of an end without content. A lower timestamp has no effect.
+    /// Raises ``shownTimestamp`` to the timestamp of an end without content. A lower timestamp changes nothing.
     mutating func raiseShownTimestamp(to timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
-    /// Ends the activity. It leaves the Lock Screen 4 h after the end or at an age of 12 h, whichever comes first. With
-    /// an earlier dismissal date, it leaves at this date, or at once if the date has passed.
+    /// Ends the activity. The activity leaves the Lock Screen at the earliest of these times: 4 h after the end; at an
+    /// age of 12 h; at the dismissal date, if there is one. If this time has passed, it leaves at once.
     mutating func end(atMilliseconds: Int64, dismissalAtMilliseconds: Int64?) {
         guard isActive else { return }
         let latestRemovalAtMilliseconds = min(
@@ -243,9 +246,9 @@ struct Activity {
         return hasEnded
     }
 
-    /// When the activity ended, UNIX milliseconds; nil: it is active. Once the activity is off the Lock Screen: when it
-    /// left the Lock Screen.
-    var endedAtMilliseconds: Int64? {
+    /// When the present state began, UNIX milliseconds; nil: the activity is active. For an ended activity: when it
+    /// ended. For an activity off the Lock Screen: when it left the Lock Screen.
+    var endedOrRemovedAtMilliseconds: Int64? {
         switch state {
         case .active: nil
         case .ended(let at, _), .gone(let at): at

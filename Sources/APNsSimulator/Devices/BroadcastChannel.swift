@@ -19,19 +19,19 @@ public struct ChannelRules: Sendable, Equatable {
     /// Apple's limit on the channels of one app in one environment.
     public static let appleChannelsPerAppMax = 10_000
     /// APNs stores the newest message of a channel for at most 8 h.
-    static let storedMillisecondsMax: Int64 = 8 * 3_600_000
+    static let messageStorageMillisecondsMax: Int64 = 8 * 3_600_000
     /// The largest body of a broadcast, in bytes.
     static let bodyBytesMax = 5_120
 }
 
 /// A broadcast channel of one app.
 ///
-/// - open: activities subscribe, and broadcasts reach them. A request deletes the channel, and so does the
-///   loss of the app's capability for broadcasts.
-/// - deleted: the final state. Subscribed activities stay on their phones and get no more broadcasts.
+/// - `open`: activities subscribe, and broadcasts reach them. `deleted` follows when a request deletes the channel, or
+///   when the app loses its capability for broadcasts.
+/// - `deleted`: the final state. Subscribed activities stay on their phones and get no more broadcasts.
 struct BroadcastChannel {
-    /// An accepted broadcast. If the channel stores messages, APNs keeps the newest one for offline phones. A phone
-    /// that comes back online gets this message once, if it has not expired. A message expires after at most 8 h.
+    /// A broadcast that APNs accepted. If the channel stores messages, APNs keeps the newest broadcast for offline
+    /// phones until the broadcast expires, at most 8 h. A phone that comes back online before then gets it once.
     struct AcceptedBroadcast {
         var body: [UInt8]
         var priority: UInt8

@@ -42,10 +42,10 @@ struct CompactPhone: BitwiseCopyable {
 struct CompactPhones {
     static let crowdsMax = 64
     static let phonesMax = 20_000_000
-    /// This many different content states get an index of their own. All later ones share the last index.
+    /// The maximum number of different content states with an index of their own. All later ones share the last index.
     static let distinctStatesMax = 100_000
-    /// This many different alerts get a number of their own, because a phone keeps the number in 16 bits. All later
-    /// alerts share the last number.
+    /// The maximum number of different alerts with a number of their own. All later ones share the last number. There
+    /// are no more numbers, because a phone keeps the number of an alert in 16 bits.
     static let distinctAlertsMax = 65_535
     /// The maximum number of decoded bodies in the cache. A few are enough, because an audience gets few different
     /// bodies at a time.
@@ -55,8 +55,8 @@ struct CompactPhones {
         let definition: CompactCrowd
         let appIndex: Int
         var phones: [CompactPhone]
-        /// When tokens of the crowd last became invalid, UNIX milliseconds. A 410 gives this time for
-        /// every invalid token of the crowd.
+        /// When tokens of the crowd last became invalid, UNIX milliseconds. A compact phone has no room for a time of
+        /// its own, so a 410 gives this time for every invalid token of the crowd.
         var tokensRetiredAtMilliseconds: Int64 = 0
         var effects = EffectCounts()
         var priority10PushCount = 0
@@ -101,7 +101,7 @@ struct CompactPhones {
     private var stateIndicesByKey: [StateKey: UInt32] = [:]
     private(set) var alertNumbersByText: [[UInt8]: UInt16] = [:]
     private var decodedBodies: [DecodedBody] = []
-    private var nextCacheIndex = 0
+    private var nextReplacedBodyIndex = 0
 
     var phoneCount: Int { crowds.reduce(0) { $0 + $1.phones.count } }
 
@@ -146,8 +146,8 @@ struct CompactPhones {
         if decodedBodies.count < Self.decodedBodiesMax {
             decodedBodies.append(decodedBody)
         } else {
-            decodedBodies[nextCacheIndex % Self.decodedBodiesMax] = decodedBody
-            nextCacheIndex += 1
+            decodedBodies[nextReplacedBodyIndex] = decodedBody
+            nextReplacedBodyIndex = (nextReplacedBodyIndex + 1) % Self.decodedBodiesMax
         }
         return decodedBody
     }
@@ -174,7 +174,7 @@ struct CompactPhones {
         return number
     }
 
-    mutating func countShown(_ stateIndex: UInt32, atMilliseconds: Int64) {
+    mutating func countPush(showing stateIndex: UInt32, atMilliseconds: Int64) {
         let index = Int(stateIndex)
         if states[index].pushCount == 0 { states[index].firstShownAtMilliseconds = atMilliseconds }
         states[index].pushCount += 1

@@ -104,7 +104,7 @@ extension DeviceModel {
     ) throws(Fault) {
         let appIndex = try appIndex(app)
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: device)
-        guard phonesByDevice[key] == nil else { throw .deviceExists(device) }
+        guard phoneIndicesByDevice[key] == nil else { throw .deviceExists(device) }
         guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
         // Check this before the phone is added. Otherwise the model would keep a phone that lacks some of its tokens.
         guard tokens.hasRoom(for: apps[appIndex].typeIndices.count) else { throw .tooMany("tokens") }
@@ -121,7 +121,7 @@ extension DeviceModel {
                 startBudget: BudgetBucket(rules.startBudget, nowMilliseconds: nowMilliseconds)
             )
         )
-        phonesByDevice[key] = index
+        phoneIndicesByDevice[key] = index
         apps[appIndex].phoneIndices.append(index)
         markChanged(phone: index)
         for position in apps[appIndex].typeIndices.indices {
@@ -206,8 +206,8 @@ extension DeviceModel {
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The user dismisses an activity. The app's server learns this only when APNs responds to a later push to the
-    /// update token with 410. For an activity on a channel, it never learns this.
+    /// The user dismisses an activity. The app's server learns this only from a later push to the update token, when
+    /// APNs responds with 410. If the activity is on a channel, the server never learns it.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let index = try activityIndex(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
@@ -297,11 +297,11 @@ extension DeviceModel {
         phones[phone].activityIndices.append(index)
         markChanged(phone: phone)
         let key = AppScopedIdentifier(appIndex: phones[phone].appIndex, identifier: identifier)
-        activitiesByIdentifier[key, default: []].append(index)
+        activityIndicesByIdentifier[key, default: []].append(index)
         return index
     }
 
-    /// Returns the index of a new token that starts activities on a phone; nil if there are too many tokens.
+    /// Returns the index of a new push-to-start token of a phone; nil if the table of tokens is full.
     private mutating func issueStartToken(phoneIndex: Int, typeIndex: Int) -> Int? {
         tokens.issue(
             to: .pushToStart(phone: phoneIndex, type: typeIndex),
@@ -333,10 +333,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: installedPhone.device, value: writer.bytes))
     }
 
-    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, a new activity
-    /// gets none. That is allowed, because a server must also handle an activity without a token.
-    ///
-    /// - Returns: whether there was a token.
+    /// Gives the activity a new update token, which the app posts. Returns false and does nothing if the table of
+    /// tokens is full. A new activity then has no token, which is allowed: a server must handle that case too.
     @discardableResult
     mutating func issueAndPostToken(of index: Int, nowMilliseconds: Int64) -> Bool {
         let phone = phones[activities[index].phoneIndex]

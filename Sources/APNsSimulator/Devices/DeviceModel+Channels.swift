@@ -9,8 +9,8 @@ extension DeviceModel {
     }
 
     /// Accepts or refuses a broadcast as APNs does. Delivers an accepted broadcast to all active subscribers whose
-    /// phones are online. A channel that stores messages also keeps the broadcast for offline phones, unless it has
-    /// expired.
+    /// phones are online. If the channel stores messages and the broadcast has not expired, the channel also keeps the
+    /// broadcast for offline phones.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -34,7 +34,7 @@ extension DeviceModel {
             broadcastNumber: channels[index].broadcastCount,
             expiresAtMilliseconds: min(
                 Self.milliseconds(seconds: broadcast.expirationSeconds),
-                nowMilliseconds + ChannelRules.storedMillisecondsMax
+                nowMilliseconds + ChannelRules.messageStorageMillisecondsMax
             )
         )
         if channels[index].storesNewestMessage {
@@ -136,7 +136,7 @@ extension DeviceModel {
     }
 
     /// Creates a channel, for a request to the management service or for a test. Returns `success` and the channel's
-    /// id, or the reason for which APNs refuses the creation.
+    /// id. If APNs refuses the creation, returns the reason, and an empty id.
     mutating func createChannel(
         appIndex: Int,
         storesNewestMessage: Bool,

@@ -26,7 +26,7 @@ extension DeviceModel {
     public mutating func dismiss(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
-        let crowd = try crowdIndex(name, app: app, numbers)
+        let crowd = try crowdIndex(name, app: app, containing: numbers)
         for number in numbers { compactPhones.crowds[crowd].phones[number].activityState = .gone }
         compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
     }
@@ -35,7 +35,7 @@ extension DeviceModel {
     public mutating func rotateTokens(_ numbers: Range<Int>, of name: String, app: String, nowMilliseconds: Int64)
         throws(Fault)
     {
-        let crowd = try crowdIndex(name, app: app, numbers)
+        let crowd = try crowdIndex(name, app: app, containing: numbers)
         for number in numbers { compactPhones.crowds[crowd].phones[number].tokenGeneration &+= 1 }
         compactPhones.crowds[crowd].tokensRetiredAtMilliseconds = nowMilliseconds
     }
@@ -52,7 +52,7 @@ extension DeviceModel {
         app: String,
         nowMilliseconds: Int64
     ) throws(Fault) -> [RegistrationRecord] {
-        let crowd = compactPhones.crowds[try crowdIndex(name, app: app, 0..<0)]
+        let crowd = compactPhones.crowds[try crowdIndex(name, app: app)]
         let end = min(crowd.phones.count, from.addingReportingOverflow(limit).partialValue)
         return (from..<max(from, end))
             .map { number in
@@ -64,7 +64,9 @@ extension DeviceModel {
             }
     }
 
-    func crowdIndex(_ name: String, app: String, _ numbers: Range<Int>) throws(Fault) -> Int {
+    /// Returns the index of a crowd. Throws if there is none with this name, or if it does not have all phones with
+    /// these numbers.
+    func crowdIndex(_ name: String, app: String, containing numbers: Range<Int> = 0..<0) throws(Fault) -> Int {
         guard
             let crowd = compactPhones.crowds.firstIndex(where: {
                 $0.definition.app == app && $0.definition.name == name
@@ -78,8 +80,8 @@ extension DeviceModel {
 
     // MARK: - Pushes to a crowd
 
-    /// Set in the `tokenReference` of a compact phone's token. Bits 32 to 47 are the crowd's number, and the lower bits
-    /// are the phone's number.
+    /// This bit in a `tokenReference` (`checkToken`) says that the token belongs to a compact phone. Bits 32 to 47 are
+    /// then the crowd's index, and the lower bits are the phone's number.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. If the token is no longer valid, counts
@@ -151,7 +153,7 @@ extension DeviceModel {
         }
         if let stateIndex = decodedBody.stateIndex, decodedBody.timestamp >= shown {
             phone.shownStateIndex = stateIndex
-            compactPhones.countShown(stateIndex, atMilliseconds: nowMilliseconds)
+            compactPhones.countPush(showing: stateIndex, atMilliseconds: nowMilliseconds)
         }
         if decodedBody.alertNumber != 0 { phone.countAlert(decodedBody.alertNumber) }
         guard decodedBody.event == .end else { return .shown }
@@ -164,8 +166,8 @@ extension DeviceModel {
 
     /// Writes sums over the phones of a crowd as one JSON object: what they show and what they have received.
     public func crowdJSON(_ name: String, app: String) throws(Fault) -> [UInt8] {
-        let crowd = compactPhones.crowds[try crowdIndex(name, app: app, 0..<0)]
-        let tally = CompactTally(crowd.phones)
+        let crowd = compactPhones.crowds[try crowdIndex(name, app: app)]
+        let tally = CrowdTally(crowd.phones)
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("app", app)
@@ -176,7 +178,7 @@ extension DeviceModel {
             writer.member("gone", tally.gonePhoneCount)
             writer.member("pushes", tally.pushCount)
             writer.member("priority10", crowd.priority10PushCount)
-            writer.member("pushesMax", tally.maximumPushCount)
+            writer.member("pushesMax", tally.busiestPhonePushCount)
             writer.member("unreached", tally.unreachedPhoneCount)
             writer.member("reversed", tally.outdatedPushPhoneCount)
             writer.member("repeatedPushes", tally.equalTimestampPushCount)
@@ -184,13 +186,13 @@ extension DeviceModel {
             writer.member("alerts", tally.alertCount)
             writer.member("alertedTwice", tally.repeatedAlertPhoneCount)
             write(crowd.effects, to: &writer)
-            writer.member("shown", array: { writer in writeShown(tally.phoneCountsByState, to: &writer) })
+            writer.member("shown", array: { writer in writeShownStates(tally.phoneCountsByState, to: &writer) })
         }
         return writer.bytes
     }
 
     /// Writes the content states that phones show, newest first.
-    private func writeShown(_ phoneCountsByState: [UInt32: Int], to writer: inout JSONWriter) {
+    private func writeShownStates(_ phoneCountsByState: [UInt32: Int], to writer: inout JSONWriter) {
         let indicesNewestFirst = phoneCountsByState.keys.sorted {
             (compactPhones.states[Int($0)].timestamp, $0) > (compactPhones.states[Int($1)].timestamp, $1)
         }
@@ -212,19 +214,21 @@ extension DeviceModel {
 }
 
 /// Sums over the phones of a crowd.
-private struct CompactTally {
+private struct CrowdTally {
     var (endedPhoneCount, gonePhoneCount, unreachedPhoneCount) = (0, 0, 0)
     var (pushCount, equalTimestampPushCount, refusedPushCount, alertCount) = (0, 0, 0, 0)
-    /// The number of pushes to the phone that got the most.
-    var maximumPushCount = 0
+    /// The largest number of pushes to one phone.
+    var busiestPhonePushCount = 0
     /// Phones that got a push older than the content that they showed.
     var outdatedPushPhoneCount = 0
-    /// Phones that got an alert again that was among their last four different alerts.
+    /// Phones that got the same alert twice. A phone compares an alert only with the last four different alerts that it
+    /// got.
     var repeatedAlertPhoneCount = 0
     var phoneCountsByState: [UInt32: Int] = [:]
 
     init(_ phones: [CompactPhone]) {
-        // Successive phones often show the same state. So a whole group of them is added to the dictionary at once.
+        // Neighbouring phones often show the same state. Such phones are counted in `group` first, and then added to
+        // the dictionary in one step, because an access to the dictionary for each phone would be slow.
         var group: (stateIndex: UInt32, phoneCount: Int) = (.max, 0)
         for phone in phones {
             switch phone.activityState {
@@ -234,7 +238,7 @@ private struct CompactTally {
             }
             if phone.pushCount == 0 { unreachedPhoneCount += 1 }
             pushCount += Int(phone.pushCount)
-            maximumPushCount = max(maximumPushCount, Int(phone.pushCount))
+            busiestPhonePushCount = max(busiestPhonePushCount, Int(phone.pushCount))
             if phone.outdatedPushCount > 0 { outdatedPushPhoneCount += 1 }
             equalTimestampPushCount += Int(phone.equalTimestampPushCount)
             refusedPushCount += Int(phone.refusedPushCount)

@@ -4,7 +4,7 @@ extension DeviceModel {
         var app: String
         /// The id of the device; nil for a compact phone.
         var device: String?
-        /// The id of the activity; nil for a push-to-start token if the push created no activity.
+        /// The id of the activity; nil: the token is a push-to-start token, and the push started no activity.
         var activity: String?
 
         func write(to writer: inout JSONWriter) {
@@ -14,11 +14,11 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the phone and activity of a valid or invalid token; nil if no simulated phone has ever had the
-    /// token.
+    /// Returns the phone and activity of a token, even if the token is no longer valid. Returns nil if no simulated
+    /// phone has ever had the token.
     ///
-    /// - Parameter effect: the effect of a push that was delivered just now. After `started`, the phone's
-    ///   last activity is the one that the push started.
+    /// - Parameter effect: the effect of the push that was just delivered to the token; nil: it was not delivered.
+    ///   After `started`, the phone's last activity is the one that the push has started, so it is returned.
     func destination(ofToken token: UnsafeRawBufferPointer, effect: PushEffect?) -> PushDestination? {
         if let (crowd, number, _) = compactPhones.find(token) {
             let definition = compactPhones.crowds[crowd].definition

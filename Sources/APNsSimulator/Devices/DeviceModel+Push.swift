@@ -12,8 +12,8 @@ extension DeviceModel {
     /// - Parameters:
     ///   - token: the token's bytes, not its digits.
     ///   - appIndex: nil if the topic is not one for Live Activities.
-    /// - Returns: `tokenReference` names the token for `deliver`: the token's index in `tokens`, or, for a compact
-    ///   phone, a number with ``compactTokenBit``. -1: APNs does not know the token.
+    /// - Returns: the decision, and a `tokenReference` to pass to `deliver`. The reference is the token's index in
+    ///   `tokens`; for a compact phone, a number with ``compactTokenBit``; -1 for an unknown token.
     mutating func checkToken(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
@@ -155,8 +155,8 @@ extension DeviceModel {
         return recordEffect(.ended, for: owner)
     }
 
-    /// Shows the content of a push and rings its alert. If the push is an end with older content than the shown
-    /// content, its content is not shown, but its alert rings.
+    /// Shows the content of a push and rings its alert. If an end has a lower timestamp than the shown content, its
+    /// alert rings, but its content is not shown.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -376,8 +376,8 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the app's id for an activity that a push started: the value of the identifier attribute. If there is
-    /// no such text or number, invents an id.
+    /// Returns the id of an activity that a push started: the value of the attribute that the app has declared for the
+    /// id. If this value is missing, or is no text or number, returns an id from the phone, the type and a number.
     private func activityIdentifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })

@@ -39,8 +39,8 @@ extension DeviceModel {
         public var suspiciousDateCount = 0
         public var equalTimestampPushCount = 0
         public var timestampRegressionCount = 0
-        /// The number of priority 10 pushes to the activity that got the most of them.
-        public var maximumPriority10PushCount = 0
+        /// The largest number of pushes with priority 10 to one activity.
+        public var busiestActivityPriority10PushCount = 0
         /// The shortest time between two pushes to one activity; nil if no activity got two.
         public var shortestGapMilliseconds: Int64?
         public var registrationCount = 0
@@ -62,7 +62,7 @@ extension DeviceModel {
         var shownTape = JSONTape()
         for (identifier, contentState) in expected {
             let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
-            guard let index = activitiesByIdentifier[key]?.last else {
+            guard let index = activityIndicesByIdentifier[key]?.last else {
                 comparison.mismatchingActivities.append(
                     ContentMismatch(activity: identifier, shownContentState: nil, timestamp: 0, state: "unknown")
                 )
@@ -125,7 +125,8 @@ extension DeviceModel {
             case .ended: summary.endedActivityCount += 1
             case .gone: summary.goneActivityCount += 1
             }
-            // `started` is left out, because the effects of the phone already include it.
+            // A start by push is counted at its activity and at its phone. The phones' counts are added below, so
+            // `started` is left out here.
             for effect in PushEffect.allCases where effect != .started {
                 summary.effects[effect] += activities[index].effects[effect]
             }
@@ -136,8 +137,8 @@ extension DeviceModel {
             summary.suspiciousDateCount += activities[index].suspiciousDateCount
             summary.equalTimestampPushCount += activities[index].equalTimestampPushCount
             summary.timestampRegressionCount += activities[index].timestampRegressionCount
-            summary.maximumPriority10PushCount = max(
-                summary.maximumPriority10PushCount,
+            summary.busiestActivityPriority10PushCount = max(
+                summary.busiestActivityPriority10PushCount,
                 activities[index].pushStatistics.priority10PushCount
             )
             if let gapMilliseconds = activities[index].pushStatistics.shortestGapMilliseconds {
@@ -222,8 +223,10 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Writes at most `limit` activities of an app as JSON, oldest first. Skips the `position` oldest activities of all
-    /// apps.
+    /// Writes at most `limit` activities of an app as JSON, oldest first.
+    ///
+    /// - Parameter position: where to begin in the list of the activities of all apps: 0, or `next` of an earlier
+    ///   response.
     public mutating func activitiesJSON(
         app: String,
         since position: Int,
@@ -277,7 +280,9 @@ extension DeviceModel {
             writer.member("startedBy", activity.isStartedByPush ? "push" : "app")
             writer.member("startedAt", activity.startedAtMilliseconds)
             writer.member("state", activity.state.name)
-            if let endedAtMilliseconds = activity.endedAtMilliseconds { writer.member("endedAt", endedAtMilliseconds) }
+            if let endedOrRemovedAtMilliseconds = activity.endedOrRemovedAtMilliseconds {
+                writer.member("endedAt", endedOrRemovedAtMilliseconds)
+            }
             if case .ended(_, let dismissal) = activity.state { writer.member("dismissalAt", dismissal) }
             writer.member("attributes", json: activity.attributes)
             writer.member("contentState", json: activity.shownContentState)

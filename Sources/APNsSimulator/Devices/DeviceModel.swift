@@ -95,10 +95,10 @@ public struct DeviceModel: ~Copyable {
     var activities: [Activity] = []
     var tokens: TokenTable
     var registrations = RegistrationLog()
-    var phonesByDevice: [AppScopedIdentifier: Int] = [:]
+    var phoneIndicesByDevice: [AppScopedIdentifier: Int] = [:]
     /// Activities by id, oldest first. Several activities have the same id if a start was repeated, or if an ended
     /// activity was started again.
-    var activitiesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
+    var activityIndicesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var voidTokenPushCount = 0
     var compactPhones = CompactPhones()
@@ -106,7 +106,7 @@ public struct DeviceModel: ~Copyable {
     /// The number of changes of all phones so far. Each response about screens contains this number. The web page sends
     /// the number with its next request, and gets only the later changes.
     var changeCount = 0
-    /// The pushes that a correct client of the simulator does not send.
+    /// Counts the pushes that a correct client does not send.
     var senderFaults = SenderFaultCounts()
     var lostResponseTimes = LostResponseTimes()
     var stateNameTable = StateNameTable()
@@ -151,7 +151,7 @@ public struct DeviceModel: ~Copyable {
     }
 
     func phoneIndex(_ device: String, appIndex: Int) throws(Fault) -> Int {
-        guard let index = phonesByDevice[AppScopedIdentifier(appIndex: appIndex, identifier: device)] else {
+        guard let index = phoneIndicesByDevice[AppScopedIdentifier(appIndex: appIndex, identifier: device)] else {
             throw .unknownDevice(device)
         }
         return index
@@ -168,7 +168,7 @@ public struct DeviceModel: ~Copyable {
     /// start created.
     func activityIndex(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
         let key = AppScopedIdentifier(appIndex: appIndex, identifier: identifier)
-        guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
+        guard let index = activityIndicesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
         return index
     }
 
@@ -187,15 +187,16 @@ public struct DeviceModel: ~Copyable {
     }
 
     /// Makes the token invalid, because its activity has ended or was removed. APNs then responds with 410 to pushes
-    /// for the token: at once, or for the reason `expiredToken` after the grace time (`DeviceRules`).
+    /// for the token. With the reason `expiredToken`, it does so only after the grace time
+    /// (``DeviceRules/retiredTokenGraceMilliseconds``); with another reason, at once.
     mutating func retireToken(of activity: Int, as reason: SimulatedReason) {
         guard let token = activities[activity].tokenIndex,
-            let endedAtMilliseconds = activities[activity].endedAtMilliseconds
+            let endedOrRemovedAtMilliseconds = activities[activity].endedOrRemovedAtMilliseconds
         else {
             return
         }
         guard tokens.entries[token].state == .live else { return }
-        tokens.setState(.retired(reason, atMilliseconds: endedAtMilliseconds), of: token)
+        tokens.setState(.retired(reason, atMilliseconds: endedOrRemovedAtMilliseconds), of: token)
     }
 }
 

@@ -19,9 +19,9 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts beyond the
     /// budget.
     public var startBudget: Budget?
-    /// How long APNs still responds with 200 to pushes for an update token after its activity was ended or dismissed,
-    /// or after the token was replaced. Later pushes get a 410. But a replaced token that is
-    /// `void` (``TokenTable/State``) always gets a 200.
+    /// How long APNs still responds with 200 to pushes for a token that became invalid with the reason `expiredToken`:
+    /// its activity was ended or dismissed, or the token was replaced. Later pushes get a 410. This time does not apply
+    /// to a replaced token that is `void` (``TokenTable/State/void``): it always gets a 200.
     public var retiredTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, retiredTokenGraceMilliseconds: Int64 = 0) {
@@ -30,8 +30,8 @@ public struct DeviceRules: Sendable, Equatable {
         self.retiredTokenGraceMilliseconds = min(max(0, retiredTokenGraceMilliseconds), Self.graceMillisecondsMax)
     }
 
-    /// The longest grace time, one year. A longer configured time is shortened to one year, so that the end of a grace
-    /// time never overflows.
+    /// The longest grace time, one year. A longer configured time is shortened to one year, so that the moment at which
+    /// a grace time ends always fits an `Int64`.
     static let graceMillisecondsMax: Int64 = 365 * 86_400_000
     /// The system ends an activity after 8 h.
     static let activeMillisecondsMax: Int64 = 8 * 3_600_000

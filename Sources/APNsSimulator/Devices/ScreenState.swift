@@ -18,25 +18,25 @@ enum ScreenState: UInt8 {
 /// Counts, since the simulation began, the pushes that a correct sender does not send. Pushes to compact phones
 /// (``CompactCrowd``) are not counted.
 ///
-/// A correct sender keeps all counts except `doubtfulAlertRepeatCount` at 0. But the simulator may mislead a sender:
-/// for example, ``Faults`` lose or delay single responses, or a ``GoAway`` calls processed streams unprocessed.
+/// A correct sender keeps all counts except `doubtfulAlertRepeatCount` at 0. But a test can mislead a correct sender:
+/// ``Faults`` can lose or delay single responses, and a ``GoAway`` can say that processed pushes were not processed.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var ignoredOldUpdateCount = 0
     /// Starts by push that repeated the start of an activity which was still active on the phone.
     var duplicateStartCount = 0
-    /// Repeated alerts that are a fault of the sender. No connection ended or became half open soon after the previous
-    /// push with the same alert, so the sender must have received the response to that push.
+    /// Repeated alerts that are certainly a fault of the sender: it has received the response to the previous push with
+    /// the same alert, because no connection ended or became half open soon after that push (``LostResponseTimes``).
     var certainAlertRepeatCount = 0
-    /// Repeated alerts that may be no fault of the sender. The response to the previous push with the same alert may
-    /// have been lost, and then the sender could not know that the alert had rung.
+    /// Repeated alerts that may be no fault of the sender: the response to the previous push with the same alert may
+    /// have been lost, so perhaps the sender did not know that the alert had rung.
     var doubtfulAlertRepeatCount = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponseTimes {
-    /// A response may be lost if any connection ended or became half open at most this long after the response was
-    /// sent.
+    /// A response may be lost if a connection ended or became half open at most this long after the response was sent.
+    /// Any connection counts, because only times are kept here.
     static let lookbackMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 
@@ -64,10 +64,10 @@ struct StateNameTable: ~Copyable {
     /// with these names have the same colour.
     static let namesMax = 255
     /// The maximum number of cached contents. A full cache is emptied and filled again.
-    private static let contentsMax = 8_192
-    /// The properties of a content state that name it, in order of precedence. If the object has none of
-    /// them, its first string value is the name.
-    private static let nameMembers: [StaticString] = [
+    private static let cachedContentsMax = 8_192
+    /// The keys of values that can be a content state's name. The first key of this list whose value is a string
+    /// decides. If there is none, the first string of the content state is the name.
+    private static let nameKeys: [StaticString] = [
         "batting", "status", "phase", "deliveryState", "tripStatus", "state",
     ]
 
@@ -80,7 +80,7 @@ struct StateNameTable: ~Copyable {
     mutating func nameNumberAndHash(of content: [UInt8]) -> (number: UInt8, hash: UInt64) {
         let hash = content.withUnsafeBytes { Self.hash($0) }
         if let number = nameNumbersByContentHash[hash] { return (number, hash) }
-        if nameNumbersByContentHash.count >= Self.contentsMax {
+        if nameNumbersByContentHash.count >= Self.cachedContentsMax {
             nameNumbersByContentHash.removeAll(keepingCapacity: true)
         }
         let number = nameNumber(of: content.withUnsafeBytes { name(in: $0) })
@@ -104,8 +104,8 @@ struct StateNameTable: ~Copyable {
             return ""
         }
         guard tape[0].kind == .object else { return "" }
-        for member in Self.nameMembers {
-            if let value = tape.member(member, of: 0), tape[value].kind == .string { return tape.string(value) }
+        for key in Self.nameKeys {
+            if let value = tape.member(key, of: 0), tape[value].kind == .string { return tape.string(value) }
         }
         var first: String?
         tape.forEachMember(of: 0) { _, value in
@@ -114,8 +114,8 @@ struct StateNameTable: ~Copyable {
         return first ?? ""
     }
 
-    /// Hashes content with a variant of FNV-1a that takes eight bytes at a time. If two contents have equal
-    /// hashes, they get the same colour.
+    /// Hashes content with a variant of FNV-1a that takes eight bytes at a time. Two different contents may have equal
+    /// hashes: the second one then has the colour of the first one.
     private static func hash(_ content: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         var offset = 0

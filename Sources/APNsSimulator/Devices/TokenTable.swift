@@ -19,9 +19,9 @@ struct TokenTable {
 
     enum State: Equatable {
         case live
-        /// APNs responds with 410, this reason and the time (UNIX milliseconds) when the token became invalid. If the
-        /// reason is `expiredToken`, APNs responds with 200 until ``DeviceRules/retiredTokenGraceMilliseconds`` have
-        /// passed.
+        /// The token became invalid at this time, UNIX milliseconds. APNs responds with 410, the reason and the time.
+        /// With the reason `expiredToken`, APNs still responds with 200 during the grace time
+        /// (``DeviceRules/retiredTokenGraceMilliseconds``).
         case retired(SimulatedReason, atMilliseconds: Int64)
         /// APNs responds with 200 and no phone gets the push. Apple's APNs does this with replaced tokens, sometimes
         /// for weeks.

@@ -1,6 +1,7 @@
 /// Endpoints for crowds of compact phones: see ``CompactCrowd``.
 extension ControlHandler {
-    /// The maximum number of registrations in one response. Pushes wait while the service's thread makes the records.
+    /// The maximum number of registrations in one response. The limit is needed because the service's thread makes the
+    /// registrations, and pushes wait until it has finished.
     private static let registrationsMax = 50_000
 
     func createCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -84,8 +85,8 @@ extension ControlHandler {
         return Self.jsonObject { $0.member("phones", numbers.count) }
     }
 
-    /// Reads the app, the crowd's name and the numbers of its phones from a call. There are `count` numbers, and the
-    /// first is `from`.
+    /// Reads from a call the app, the name of a crowd, and the numbers of the phones that the call is about: `count`
+    /// successive numbers, the first of which is `from`.
     private static func readNumbers(
         _ call: ControlCall
     ) throws(SimulatorError) -> (app: String, name: String, numbers: Range<Int>) {

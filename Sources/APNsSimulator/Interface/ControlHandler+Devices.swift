@@ -90,8 +90,14 @@ extension ControlHandler {
         }
     }
 
-    /// Reads a list of names from the call's body. `list` and `prefix` are names of fields. If the body has no list,
-    /// makes as many names as its field `count` says: the value of the field `prefix`, and a number from 0.
+    /// Reads a list of names from the call's body, for example the names of devices.
+    ///
+    /// The body has either the list or a count. Example: `"prefix": "phone", "count": 2` makes the names `phone0` and
+    /// `phone1`.
+    ///
+    /// - Parameters:
+    ///   - list: the key of the list in the body.
+    ///   - prefix: the key of the prefix in the body. The key of the count is always `count`.
     private static func readNames(
         _ list: StaticString,
         prefix: StaticString,
@@ -148,9 +154,12 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads the start of one activity, except `activity` and `device`, which the caller passes. `index` is an item of
-    /// the list `activities`, or 0, the whole body, if there is no list. Properties that the item lacks are read from
-    /// the body.
+    /// Reads the start of one activity. A property that the item at `index` does not have is read from the whole body.
+    ///
+    /// - Parameters:
+    ///   - index: the item's index on the tape, if the body has a list `activities`; else 0, the whole body.
+    ///   - activity: the activity's id. The caller may pass an empty text and set the id later.
+    ///   - device: the device's id. The caller may pass an empty text and set the id later.
     private static func readStart(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -70,7 +70,7 @@ extension ControlHandler {
             writer.member("suspiciousDates", summary.suspiciousDateCount)
             writer.member("equalTimestamps", summary.equalTimestampPushCount)
             writer.member("regressions", summary.timestampRegressionCount)
-            writer.member("priority10PushesMax", summary.maximumPriority10PushCount)
+            writer.member("priority10PushesMax", summary.busiestActivityPriority10PushCount)
             if let gapMilliseconds = summary.shortestGapMilliseconds {
                 writer.member("leastDistanceMilliseconds", gapMilliseconds)
             }

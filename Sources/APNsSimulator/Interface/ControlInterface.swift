@@ -5,7 +5,8 @@ import Reactor
 /// processes.
 ///
 /// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400
-/// or higher. `next` in a response is the value of `since` or `from` for the request that reads on.
+/// or higher. To read on where a response ends, pass its `next` as `since` or `from` of the next request. The `next` of
+/// `POST /phones` is for `GET /registrations`.
 ///
 /// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
 /// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: a list of `name`, `attributes`, `contentState`
@@ -113,8 +114,8 @@ final class ControlInterface: Sendable {
         }
     }
 
-    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` first. Otherwise calls
-    /// that wait for registrations delay the stop.
+    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` first, because calls that wait
+    /// for registrations would delay the stop.
     func stop() async {
         server.requestStop()
         _ = await task.result

@@ -16,24 +16,26 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed before `wait` added them to `waiters`: `wait` must not add them any more,
-        /// because nothing would wake them. Also, for a moment, readers that were woken just before their deadline.
+        /// Readers whose deadline passed before `wait` had added them to `waiters`. `wait` must not add them
+        /// afterwards, because their timeout is over and would not wake them. A reader that was woken just before its
+        /// deadline is here too, until its `wait` returns.
         var expiredWaiterIdentifiers: Set<Int> = []
     }
 
     private let state = Mutex(State())
 
-    /// The number of registrations of which the readers were last notified. After every read from a socket and after
-    /// every call of `Simulator.withDevices`, the service's thread compares this number with the present one, and
-    /// notifies the readers of new registrations.
+    /// The number of registrations at the last call of `notify`. A service thread compares it with the present number
+    /// after every read from a socket, and after every call of `Simulator.withDevices`. If the numbers differ, the
+    /// thread calls `notify`.
     let notifiedRegistrationCount = Atomic<Int>(0)
 
-    /// Notifies the readers of the number of posted registrations. A service thread calls this while no other thread
-    /// can use the devices. So the number of the last call is also the newest.
-    func notify(count: Int) {
-        notifiedRegistrationCount.store(count, ordering: .relaxed)
+    /// Wakes the readers whose cursor is not `registrationCount`, the number of registrations posted so far. Call this
+    /// only from a closure of `SharedDeviceModel.withModel`. Such closures run one after the other, so the last call
+    /// has the newest number.
+    func notify(registrationCount: Int) {
+        notifiedRegistrationCount.store(registrationCount, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in
-            state.registrationCount = count
+            state.registrationCount = registrationCount
             let identifiers = state.waiters.filter { $0.value.cursor != state.registrationCount }.keys
             return identifiers.compactMap { state.waiters.removeValue(forKey: $0) }
         }
@@ -50,8 +52,8 @@ final class RegistrationNotifier: Sendable {
         for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
     }
 
-    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends.
-    /// Returns true then. Returns false at once if `waitersMax` readers already wait.
+    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
+    /// returns true. If `waitersMax` readers already wait, does not wait and returns false.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.lastWaiterIdentifier += 1

@@ -110,7 +110,7 @@ extension JSONTape {
     /// Returns a number as a Double; nil if the value is no number or is too large.
     func double(_ index: Int) -> Double? {
         guard self[index].kind == .number else { return nil }
-        if let integer = shortInteger(index) { return Double(integer) }
+        if let integer = plainInteger(index) { return Double(integer) }
         let raw = bytes(index)
         // `strtod` needs a terminated string, so copy the number. The copy of a number of usual length is on the stack.
         return withUnsafeTemporaryAllocation(byteCount: raw.count + 1, alignment: 1) { copy -> Double? in
@@ -126,7 +126,7 @@ extension JSONTape {
     /// nil if the value is not a whole number or does not fit.
     func integer(_ index: Int) -> Int64? {
         guard self[index].kind == .number else { return nil }
-        if let short = shortInteger(index) { return short }
+        if let plain = plainInteger(index) { return plain }
         let raw = bytes(index)
         if raw.allSatisfy({ $0 == UInt8(ascii: "-") || $0 &- UInt8(ascii: "0") < 10 }) {
             return Int64(String(decoding: raw, as: UTF8.self))
@@ -134,7 +134,8 @@ extension JSONTape {
         return double(index).flatMap { Int64(exactly: $0) }
     }
 
-    private func shortInteger(_ index: Int) -> Int64? {
+    /// Returns a whole number of at most 18 digits that has no decimal point and no exponent; else nil.
+    private func plainInteger(_ index: Int) -> Int64? {
         let raw = bytes(index)
         guard raw.first == UInt8(ascii: "-") else { return parseUnsignedDecimal(raw) }
         // "-0" becomes the integer 0.

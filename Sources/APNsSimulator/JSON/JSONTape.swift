@@ -22,8 +22,8 @@ struct JSONTape: ~Copyable {
         /// part of it.
         var start: UInt32
         var end: UInt32
-        /// The index of the value that follows this one and its contents. While a container is still being read: the
-        /// index of its parent plus one, or 0 without a parent.
+        /// The index of the value that follows this one and its contents. While the scanner reads a container, this has
+        /// another meaning: the index of the container around it plus one; 0: there is none.
         var nextIndex: UInt32
     }
 
@@ -94,8 +94,8 @@ struct JSONTape: ~Copyable {
     }
 }
 
-/// Scans a JSON text in one pass. Each open container keeps the index of its parent on the tape, so
-/// nesting needs no stack.
+/// Scans a JSON text in one pass. A container that is not closed yet keeps the index of the container around it in
+/// `nextIndex`, so the scanner needs no stack.
 ///
 /// Does not use `LiveActivity`'s scanner: the simulator checks the worker, so it shares no JSON
 /// code with the worker.
@@ -168,7 +168,7 @@ struct JSONScanner {
         return text[offset] == (kind == .object ? UInt8(ascii: "}") : UInt8(ascii: "]"))
     }
 
-    /// Closes a container. Returns the index plus one of the container around it; 0: none.
+    /// Closes a container. Returns the index of the container around it plus one; 0: there is none.
     private func close(_ index: Int, in tape: inout JSONTape) -> UInt32 {
         let parent = tape[index].nextIndex
         tape.closeContainer(index, end: offset)
@@ -260,17 +260,17 @@ struct JSONScanner {
             UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
             return
         case UInt8(ascii: "u"):
-            let unit = try readHexUnit()
+            let unit = try readUTF16Unit()
             guard unit & 0xF800 == 0xD800 else { return }
             guard unit < 0xDC00, try readByte() == UInt8(ascii: "\\"), try readByte() == UInt8(ascii: "u"),
-                try readHexUnit() & 0xFC00 == 0xDC00
+                try readUTF16Unit() & 0xFC00 == 0xDC00
             else { throw .unexpectedByte(offset: offset - 1) }
         default:
             throw .unexpectedByte(offset: offset - 1)
         }
     }
 
-    private mutating func readHexUnit() throws(JSONTape.Fault) -> UInt16 {
+    private mutating func readUTF16Unit() throws(JSONTape.Fault) -> UInt16 {
         var unit: UInt16 = 0
         for _ in 0..<4 {
             guard let digit = hexDigitValue(try readByte()) else { throw .unexpectedByte(offset: offset - 1) }

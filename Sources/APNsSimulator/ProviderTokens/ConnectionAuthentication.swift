@@ -4,10 +4,13 @@ import Glibc
 ///
 /// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection
 ///   `bound`. A token that is too old makes it `expired`.
-/// - `bound`: the connection belongs to the key of its first token. A token of another key gets
-///   `UnrelatedKeyIdInToken`. After 20 minutes with one token, the connection may change to another token of its key.
-///   An earlier change gets a 429, and the present token still works. If the present token, or a token to which the
-///   connection may change, is too old, the connection becomes `expired`.
+/// - `bound`: the connection belongs to the key of its first token. APNs handles another valid token as follows:
+///   1. A token of another key gets `UnrelatedKeyIdInToken`. The present token still works.
+///   2. In the first 20 minutes with the present token, the new token gets a 429. The present token still works.
+///   3. Otherwise, the connection changes to the new token.
+///
+///   A request with the present token, or with the new token of step 3, makes the connection `expired` if this token is
+///   too old.
 /// - `expired`: APNs responds with `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token. APNs responds to an earlier change with 429.
@@ -46,9 +49,9 @@ struct ConnectionAuthentication: ~Copyable {
         return nil
     }
 
-    /// Checks an `authorization` header field. An accepted token becomes the token in use, and its key the
-    /// connection's key. A token that would be accepted, but is too old, makes the connection `expired`. Other
-    /// refusals change nothing.
+    /// Checks an `authorization` header field. An accepted token becomes the token in use, and its key becomes the
+    /// connection's key. A token that is refused only because it is too old makes the connection `expired`. Any other
+    /// refusal changes nothing.
     mutating func authenticate(
         _ authorization: UnsafeRawBufferPointer,
         keys: [VerifyingKey],

@@ -4,7 +4,7 @@ import Numbers
 ///
 /// A share is a number from 0 to 1. It says which part of the valid requests gets the fault; a request is valid if its
 /// headers and its body are. A request gets at most one of these faults, so the shares together are at most 1.
-/// ``informationalShare`` is no such share: it is a part of all responses.
+/// ``informationalShare`` does not count here: it is a part of all responses, not of the valid requests.
 public struct Faults: Sendable, Equatable {
     /// The delay of each response that is not late: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
@@ -33,43 +33,45 @@ public struct Faults: Sendable, Equatable {
     /// The share of requests whose stream is reset: RST_STREAM with ``resetCode``. The client cannot know
     /// whether the request was processed.
     public var resetShare = 0.0
-    /// The error code of ``resetShare``, any 32 bits: 2 is INTERNAL_ERROR, others are in RFC 9113 §7. Do not use 7,
-    /// REFUSED_STREAM, which tells the client that the push was not processed: set ``refusedShare`` instead.
+    /// The error code of ``resetShare``: 2 is INTERNAL_ERROR, others are in RFC 9113 §7, and unknown codes are allowed.
+    /// Do not use 7, REFUSED_STREAM, because it tells the client that the push was not processed. Set ``refusedShare``
+    /// instead.
     public var resetCode: UInt32 = 2
     /// The share of requests that never get a response.
     public var noResponseShare = 0.0
     /// Whether the requests of ``resetShare`` and ``noResponseShare``, and those on half-open connections, are
     /// processed: their pushes then reach the phones.
     public var requestsWithoutResponseTakeEffect = true
-    /// Only the first valid requests can get the faults of the shares: this many on each thread, counted from the time
-    /// when the faults are set. Later requests are processed normally. Nil: no limit. ``informationalShare`` has no
-    /// limit.
+    /// How many valid requests on each thread the shares apply to, counted from the time when the faults are set. Later
+    /// requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var faultyRequests: Int?
     /// The share of responses that a 103 (Early Hints) precedes. A client must not take the 103 for the response (RFC
     /// 9113, section 8.1).
     public var informationalShare = 0.0
-    /// A connection gets a GOAWAY when it has had this many requests; 0: never. A connection that already had so many
+    /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had this many requests
     /// when the fault was set gets no GOAWAY.
     public var goAwayAfterRequests = 0
-    /// How many of the last requests before the GOAWAY are not processed. Example: if this is 3 and
-    /// ``goAwayAfterRequests`` is 100, the requests 98 to 100 are not processed. Exception: the GOAWAY names the
-    /// highest processed stream, and this tells the client that all lower streams are processed. So a request on a
-    /// lower stream is always processed.
+    /// How many of the last requests before the GOAWAY are not processed and get no response. Example: if this is 3 and
+    /// ``goAwayAfterRequests`` is 100, the requests 98 to 100 are not processed. The GOAWAY names the highest processed
+    /// stream, so the client knows that it must send the requests on higher streams again.
     ///
-    /// Unprocessed requests get no response. The GOAWAY tells the client to send them again; without a GOAWAY, the
-    /// client waits until its deadline. No GOAWAY is sent in two cases: the connection gets fewer requests than
-    /// ``goAwayAfterRequests``; or it already had so many when the fault was set, and then all its later requests stay
-    /// unprocessed.
+    /// Exception: a request on a lower stream than the highest processed one is always processed, because the GOAWAY
+    /// says that it was processed.
+    ///
+    /// In two cases no GOAWAY comes, and the client waits until its deadline for the responses:
+    /// - The connection gets fewer requests than ``goAwayAfterRequests``.
+    /// - The connection already had this many requests when the fault was set. Then none of its later requests is
+    ///   processed.
     public var goAwayUnprocessedRequests = 0
     /// The GOAWAY of ``goAwayAfterRequests``. Its `lastStreamIdentifier` must be nil, because
     /// ``goAwayUnprocessedRequests`` decides it.
     public var goAway = GoAway()
-    /// A connection is closed, without a GOAWAY and without TLS's close_notify, when it has had this many requests; 0:
-    /// never. Responses that are not yet written are lost.
+    /// A connection is cut when it has had this many requests; 0: never. It is closed without a GOAWAY and without
+    /// TLS's close_notify, and responses that are not yet written are lost.
     public var cutAfterRequests = 0
     /// A connection that gets more requests than this is left half open, as after a network failure: the simulator
-    /// sends nothing on it any more, neither responses nor acknowledgements of PINGs. 0: as soon as the connection is
-    /// set up; nil: never.
+    /// sends nothing on it any more, neither responses nor acknowledgements of PINGs. With 0, a connection is half open
+    /// as soon as it is set up. Nil: never.
     public var silentAfterRequests: Int?
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
@@ -173,7 +175,7 @@ enum RequestHandling {
     case noResponse
 }
 
-/// The faults of a connection. A number `…AfterRequests` says after how many requests of the connection its fault
+/// The faults of a connection. A number `…AfterRequests` says how many requests a connection has had when its fault
 /// happens; `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfterRequests: Int
@@ -191,9 +193,9 @@ struct ConnectionFaults {
     }
 }
 
-/// Chooses the fault of each valid request at random. Each share of ``Faults`` becomes a range of 32-bit numbers, and
-/// the range that contains the request's random number decides. No number is drawn if no share is set, or after
-/// `faultyRequests` requests.
+/// Chooses the fault of each valid request at random. Each share of ``Faults`` becomes a range of 32-bit numbers. A
+/// random number is drawn for the request, and the range that contains it decides. If no share is set, or after
+/// `faultyRequests` requests, no number is drawn, and the request has no fault.
 struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults

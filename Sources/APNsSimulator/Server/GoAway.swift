@@ -6,12 +6,12 @@ public struct GoAway: Sendable, Equatable {
     public var reason = "Shutdown"
     /// The last stream that gets a response: 0 or an odd number. Nil: the last stream that has arrived.
     ///
-    /// A number below the last stream that has arrived makes a false GOAWAY: higher streams get no response, although
-    /// their pushes may have reached phones. A client then sends those pushes twice.
-    /// ``Faults/goAwayUnprocessedRequests`` makes a correct GOAWAY that leaves requests unprocessed.
+    /// If this is lower than the last stream that has arrived, the GOAWAY is false: the pushes on higher streams may
+    /// have reached phones, but the client must think that they were not processed, and sends them again. To make a
+    /// correct GOAWAY that leaves requests unprocessed, use ``Faults/goAwayUnprocessedRequests``.
     public var lastStreamIdentifier: Int32?
-    /// If above 0, there are two GOAWAY frames. The first names the stream 2^31-1, so it excludes no stream. The final
-    /// one comes after this time, in which the client can open another connection.
+    /// 0: there is one GOAWAY frame. Above 0, there are two, this long apart. The first one is only a notice: it names
+    /// the stream 2^31-1, so it excludes no stream. Until the final one, the client can open another connection.
     public var graceMilliseconds = 0
 
     public static let reasonBytesMax = 64

@@ -41,10 +41,10 @@ final class PushLogFile: Sendable {
 /// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 and a response that is
 ///   not JSON have no reason. A push without a response has status 0 and one of these reasons: `refused`, `reset`,
 ///   `unanswered`, or `unprocessed` (a GOAWAY excludes the push, or its connection is about to be cut)
-/// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created.
-///   For a broadcast, only `app`, from its path
+/// - `app`, `activity`, `device`: the owner of the token, if the token is known. For a start, `activity` is the
+///   activity that it created. A broadcast has only `app`, from its path
 /// - `token`: ``LoggedDigest`` of the token's bytes; none for a broadcast
-/// - `channel`: only for a broadcast, which has no activity, device or effect of its own
+/// - `channel`: only for a broadcast
 /// - `apnsId`: the valid `apns-id` of the request, or the `apns-request-id` of a broadcast, if it had one
 /// - `priority`, `expiration`: the headers. An expiration that is missing or no number is -1; a missing priority is 10,
 ///   an unknown one 0
@@ -64,7 +64,7 @@ final class PushLog: IterationEndHandler {
     private let loop: EventLoop
     private var buffer: [UInt8] = []
     private var isFlushRequested = false
-    /// Whether this thread's last write ended within a line. Its next write completes the line.
+    /// Whether this thread's last write ended in the middle of a line. The thread's next write completes the line.
     private var hasPartialLine = false
     /// Lines that could not be written, for example because the disk was full. If lines are lost, the log
     /// proves nothing.
@@ -153,8 +153,9 @@ final class PushLog: IterationEndHandler {
         flush()
     }
 
-    /// Writes the buffered lines. If a write fails, drops the unwritten lines, but keeps the rest of a line that was
-    /// partly written. The next call completes that line first, so every line of the file is complete.
+    /// Writes the buffered lines. If a write fails, the lines that are not written are dropped. But if a part of a line
+    /// is written, the rest of this line is kept, and the next call writes it first. So each line of the file becomes
+    /// complete.
     func flush() {
         var writtenBytes = 0
         while writtenBytes < buffer.count {
@@ -178,8 +179,8 @@ final class PushLog: IterationEndHandler {
 struct PushOutcome {
     /// The HTTP status of the response; 0: there was no response.
     var status: Int
-    /// The reason in the response, or why there was no response; empty with status 200, and for a response that is not
-    /// JSON.
+    /// The reason in the response, or why there was no response. Empty for a response with status 200, and for one that
+    /// is not JSON.
     var reason: String
     /// The effect of an accepted push to a device; nil: the push was not accepted, or is a broadcast.
     var effect: PushEffect?

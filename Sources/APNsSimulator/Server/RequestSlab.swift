@@ -5,8 +5,8 @@ struct RequestSlot {
     /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
     var bodyBytesReceived = 0
     var streamIdentifier: Int32 = 0
-    /// Grows by one when the slot is released. A delayed response keeps the number of its request. If the numbers
-    /// differ when the response is due, the slot belongs to another request, and the response is not sent.
+    /// How often the slot has been freed. A delayed response keeps this number from the time when it was scheduled. If
+    /// the number has changed when the response is due, the response's request has ended, and the response is not sent.
     var generation: UInt32 = 0
     /// The connection. It releases its slots before it is freed, so the reference is always valid.
     var connection: Unmanaged<ServerConnection>?
@@ -36,7 +36,7 @@ struct RequestSlab: ~Copyable {
     let slotsMax: Int
     private var chunks: [UnsafeMutablePointer<RequestSlot>] = []
     private var memoryBlocks: [UnsafeMutableRawPointer] = []
-    private var firstFree: UnsafeMutablePointer<RequestSlot>?
+    private var firstFreeSlot: UnsafeMutablePointer<RequestSlot>?
     private(set) var usedSlotCount = 0
 
     init(slotsMax: Int) {
@@ -54,9 +54,9 @@ struct RequestSlab: ~Copyable {
     /// Takes a free slot; nil if all slots are in use.
     mutating func allocate() -> UnsafeMutablePointer<RequestSlot>? {
         guard usedSlotCount < slotsMax else { return nil }
-        if firstFree == nil { addChunk() }
-        guard let slot = firstFree else { return nil }
-        firstFree = slot.pointee.nextSlot
+        if firstFreeSlot == nil { addChunk() }
+        guard let slot = firstFreeSlot else { return nil }
+        firstFreeSlot = slot.pointee.nextSlot
         slot.pointee.nextSlot = nil
         usedSlotCount += 1
         return slot
@@ -75,8 +75,8 @@ struct RequestSlab: ~Copyable {
         if !slot.pointee.managementResponseBody.isEmpty { slot.pointee.managementResponseBody = [] }
         slot.pointee.tokenRetiredAtMilliseconds = 0
         slot.pointee.previousSlot = nil
-        slot.pointee.nextSlot = firstFree
-        firstFree = slot
+        slot.pointee.nextSlot = firstFreeSlot
+        firstFreeSlot = slot
         usedSlotCount -= 1
     }
 
@@ -89,8 +89,8 @@ struct RequestSlab: ~Copyable {
         for index in 0..<Self.slotsPerChunk {
             let memory = RequestMemory(start: block + index * RequestMemory.byteCount)
             (chunk + index).initialize(to: RequestSlot(memory: memory))
-            (chunk + index).pointee.nextSlot = firstFree
-            firstFree = chunk + index
+            (chunk + index).pointee.nextSlot = firstFreeSlot
+            firstFreeSlot = chunk + index
         }
         chunks.append(chunk)
         memoryBlocks.append(block)
@@ -105,8 +105,8 @@ struct ResponseQueue {
         var generation: UInt32
     }
 
-    /// The maximum number of entries. The entry of a cancelled request also stays in the queue until its due time,
-    /// because a search for it would have to pass the whole heap.
+    /// The maximum number of entries (R4). If a request is cancelled, its entry stays in the queue until its due time:
+    /// to find it earlier, the queue would have to search the whole heap.
     static let entriesMax = 1 << 20
 
     private var heap: [Entry] = []

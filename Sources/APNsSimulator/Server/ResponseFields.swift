@@ -1,9 +1,9 @@
 import CNghttp2
 
-/// The header fields of responses. Constant names and values are made once.
+/// Makes the header fields of responses.
 ///
-/// Names and values point to memory that outlives the frame. They are constants, or they are in the memory of the
-/// request. The request's slot is kept until its stream is closed.
+/// nghttp2 does not copy names and values, so their memory must be valid until the frame is sent. It is: they are
+/// constants, or they are in the memory of the request, which is kept until its stream is closed.
 final class ResponseFields {
     private static let fieldsMax = 3
 

@@ -9,8 +9,8 @@ extension ServerConnection {
         let faults = server.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > goAwayLastStream { return false }
-        // A GOAWAY says that all streams up to `lastProcessedStream` are processed. Example: the request on stream 5
-        // becomes complete only after stream 7 was processed. So stream 5 must be processed too.
+        // The planned GOAWAY will say that all streams up to `lastProcessedStream` are processed. Example: stream 7 was
+        // processed, and then the request on stream 5 becomes complete. So the request on stream 5 is processed too.
         let isUnprocessed =
             faults.unprocessedRequestCount > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfterRequests - faults.unprocessedRequestCount
@@ -18,8 +18,9 @@ extension ServerConnection {
         return !isUnprocessed
     }
 
-    /// Submits a GOAWAY when the connection has had `goAwayAfterRequests` requests. Marks the connection to be cut
-    /// when it has had `cutAfterRequests` requests. The cut follows after the present call of nghttp2.
+    /// Call this after each request. At request `goAwayAfterRequests`, submits a GOAWAY. At request `cutAfterRequests`
+    /// or a later one, notes that the connection must be cut. The cut follows when nghttp2 returns, because this
+    /// function runs in one of its callbacks.
     func applyConnectionFaults() {
         let faults = server.connectionFaults(of: service)
         if requestCount == faults.goAwayAfterRequests {
@@ -38,8 +39,8 @@ extension ServerConnection {
         if isDue { becomeHalfOpen(stopsReading: faults.silentStopsReading) }
     }
 
-    /// Tells the device model that the client may never read the latest responses on this connection. The model then
-    /// does not blame the client if it sends one of these pushes again.
+    /// Tells the device model that the client may have lost the latest responses. If the client then sends one of these
+    /// pushes again, the model does not count this as certainly a fault of the client (``SenderFaultCounts``).
     func recordLostResponses() {
         guard service == .push else { return }
         let nowMilliseconds = server.simulatedMilliseconds
@@ -73,8 +74,8 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which the next `send` writes. If it has a grace time, submits only a notice now, and
-    /// schedules the final GOAWAY. Requests up to the final GOAWAY's last stream still get their responses.
+    /// Submits a GOAWAY, which the next `send` writes. With a grace time, submits only a notice, and submits the final
+    /// GOAWAY when the time is over. Requests up to the final GOAWAY's last stream still get their responses.
     private func submitGoAway(_ goAway: GoAway) {
         guard let session, phase == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return submitFinalGoAway(goAway) }
@@ -89,8 +90,8 @@ extension ServerConnection {
         phase = .draining
         server.statistics.goAwayCount += 1
         let lastStream = goAway.lastStreamIdentifier ?? nghttp2_session_get_last_proc_stream_id(session)
-        // From now on, streams above the last one must not be processed. nghttp2 drops them only after it has
-        // sent the frame. Until then, `beginProcessing` refuses them.
+        // From now on, streams above the last one must not be processed. nghttp2 ignores them only when it has sent the
+        // frame. Before that, `beginProcessing` refuses them.
         goAwayLastStream = lastStream
         let data = goAway.debugData
         nghttp2_submit_goaway(

@@ -5,8 +5,8 @@ import Reactor
 /// One client's connection: bytes in and out, usually under TLS, with an nghttp2 session in between.
 ///
 /// - `handshaking`: there is no session yet. `serving` follows when the connection is set up (under TLS: with `h2`).
-/// - `serving`: requests are checked and get their responses. `draining` follows after a GOAWAY, or, if the GOAWAY
-///   comes in two steps, after the second one.
+/// - `serving`: requests are checked and get their responses. `draining` follows after a GOAWAY. If the GOAWAY comes in
+///   two steps, `draining` follows after the second one.
 /// - `draining`: requests up to the GOAWAY's last stream get their responses, later streams are ignored.
 /// - `closed`: the request slots, the nghttp2 session and the socket are released. `closed` follows after the last
 ///   response of `draining`. It also follows in every phase if the connection fails, ends or is cut.
@@ -23,20 +23,20 @@ final class ServerConnection {
     /// The request whose header section is being read. A header section may need several reads from the
     /// socket, but no other stream's frame interrupts it (RFC 9113 §4.3).
     var slotBeingRead: UnsafeMutablePointer<RequestSlot>?
-    /// The first of the requests in flight, a linked list.
+    /// The first slot of the linked list of the requests in flight.
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedStreamLimit: UInt32 = 0
     /// The highest stream whose request has been processed (`beginProcessing`); 0: none yet.
     var lastProcessedStream: Int32 = 0
-    /// The last stream of the final GOAWAY; `Int32.max` while there is none.
+    /// The last stream of the final GOAWAY; `Int32.max`: there is no final GOAWAY yet.
     var goAwayLastStream = Int32.max
     /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
     /// Whether the simulator reads nothing more from this half-open connection.
     var hasStoppedReading = false
-    /// Whether the connection must be cut after the present call of nghttp2. During the call, nghttp2 needs
-    /// its session.
+    /// Whether the connection must be cut when the present call of nghttp2 returns. An earlier cut would free the
+    /// session that nghttp2 still uses.
     var isCutDue = false
     /// The final GOAWAY, which is sent when the grace time is over; nil: none.
     var pendingGoAway: GoAway?
@@ -239,8 +239,8 @@ final class ServerConnection {
             identifier: identifier,
             uniqueIdentifier: uniqueIdentifier
         )
-        // Submitting fails only if memory is exhausted. The session's next call then fails too and
-        // closes the connection.
+        // This call fails only if memory is exhausted. The session's next call then fails too, and the connection
+        // closes.
         if slot.pointee.reason == .success {
             nghttp2_submit_response(session, slot.pointee.streamIdentifier, fields.baseAddress, fields.count, nil)
         } else {

@@ -16,8 +16,8 @@ struct ServiceSetup: @unchecked Sendable {
     let pushLogFile: PushLogFile?
 }
 
-/// Passes work from other threads to a service thread: queues it under a lock and wakes the loop. Requests
-/// need no mailbox, because they arrive on their service thread.
+/// Passes work from other threads to a service thread: calls of ``Simulator``, and new connections. Requests need no
+/// mailbox, because they arrive on their service thread.
 final class Mailbox: Sendable {
     typealias Work = @Sendable (ServerLoop) -> Void
 
@@ -76,8 +76,8 @@ final class ServerLoop {
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
-    /// Header fields of the response that is being written. nghttp2 copies the array (not the names and
-    /// values to which it points), so one array serves all responses.
+    /// The header fields of the response that is being written. nghttp2 copies the array of fields at once, so all
+    /// responses can use the same array. It does not copy the names and values to which the fields point.
     let responseFields = ResponseFields()
     private let pushLog: PushLog?
     private var responseQueue = ResponseQueue()
@@ -179,8 +179,8 @@ final class ServerLoop {
             overflow ? Self.clockAdvanceMillisecondsMax : min(sum, Self.clockAdvanceMillisecondsMax)
     }
 
-    /// Returns the counts so far. First ends the count of a second that is over, so that `lastSecondRequestCount` is
-    /// right.
+    /// Returns the counts so far. First ends the count of a second that is over. Without this,
+    /// `lastSecondRequestCount` would be too old if no request came since.
     func currentStatistics() -> ServiceStatistics {
         statistics.advance(nowMilliseconds: loop.wallMilliseconds)
         statistics.lostPushLogLineCount = pushLog?.lostLineCount ?? 0
@@ -249,12 +249,13 @@ final class ServerLoop {
         )
     }
 
-    /// Wakes readers that wait for registrations, if there are new ones or the devices were reset.
+    /// Wakes readers that wait for registrations, if the number of registrations has changed: new ones were posted, or
+    /// a reset removed them.
     func notifyOfRegistrations() {
         setup.sharedModel.withModel { devices in
             let count = devices.registrationCount
             if count != setup.notifier.notifiedRegistrationCount.load(ordering: .relaxed) {
-                setup.notifier.notify(count: count)
+                setup.notifier.notify(registrationCount: count)
             }
         }
     }

@@ -53,8 +53,9 @@ public struct ServiceStatistics: Sendable {
         currentSecondRequestCount += 1
     }
 
-    /// If a second has ended, moves its count to `lastSecondRequestCount` and begins a new count. If more than one
-    /// second has ended since the last call, no request came in the last second, and `lastSecondRequestCount` is 0.
+    /// If a second has ended since the last call, moves its count to `lastSecondRequestCount` and begins a new count.
+    /// If more than one second has ended, sets `lastSecondRequestCount` to 0: each request calls this function, so no
+    /// request came in the last second.
     mutating func advance(nowMilliseconds: Int64) {
         let nowSeconds = nowMilliseconds / 1_000
         if nowSeconds == currentSecond { return }
@@ -64,8 +65,8 @@ public struct ServiceStatistics: Sendable {
         currentSecond = nowSeconds
     }
 
-    /// Adds the counts of another thread. `busiestSecondRequestCount` may then be too high, because the busiest second
-    /// of each thread may be another one.
+    /// Adds the counts of another thread. `busiestSecondRequestCount` may then be too high: it adds the busiest seconds
+    /// of the threads, although they may be different seconds.
     mutating func add(_ other: ServiceStatistics) {
         requestCount += other.requestCount
         priority5PushCount += other.priority5PushCount

@@ -17,8 +17,8 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// The simulator reads a request's body to its end, and responds with 413 if it is too large. But if a body has more
-/// bytes than this, the simulator resets the stream with ENHANCE_YOUR_CALM.
+/// If a request's body has more bytes than this, the simulator resets the stream with ENHANCE_YOUR_CALM. A shorter body
+/// is read to its end, even if it is too large for APNs; then the response is 413.
 private let bodyBytesReceivedMax = 1 << 20
 
 @inline(__always)
@@ -157,16 +157,16 @@ func copyResponseBody(
     }
     if !slot.pointee.managementResponseBody.isEmpty {
         return slot.pointee.managementResponseBody.withUnsafeBytes {
-            copyResponse($0, of: slot, to: buffer, length, flags)
+            copyNextPart(of: $0, slot, to: buffer, length, flags)
         }
     }
     let response = slot.pointee.memory.prefix(slot.pointee.responseByteCount, of: RequestMemory.response)
-    return copyResponse(response, of: slot, to: buffer, length, flags)
+    return copyNextPart(of: response, slot, to: buffer, length, flags)
 }
 
-private func copyResponse(
-    _ response: UnsafeRawBufferPointer,
-    of slot: UnsafeMutablePointer<RequestSlot>,
+private func copyNextPart(
+    of response: UnsafeRawBufferPointer,
+    _ slot: UnsafeMutablePointer<RequestSlot>,
     to buffer: UnsafeMutablePointer<UInt8>,
     _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>

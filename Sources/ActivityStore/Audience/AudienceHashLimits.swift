@@ -4,9 +4,9 @@ enum AudienceHashLimits {
     /// the oldest one. Normally all ranges have finished it by then, because a round has at most 32 versions under way
     /// (`versionsPerRoundMax`).
     static let fanoutsMax = 64
-    /// For how long an unfinished version decides the number of ranges of later versions: other ranges would overlap
-    /// with its ranges. A version that is unfinished after an hour will probably never finish: the record of one of its
-    /// ranges may be lost.
+    /// For how long after its admission an unfinished version decides how many ranges later versions get. With another
+    /// number, ranges of both versions would overlap. A version that is unfinished after an hour will probably never
+    /// finish: the record of one of its ranges may be lost.
     static let rangeCountKeptMillisecondsMax: Int64 = 3_600_000
     /// The maximum age, counted from the admission, of a state that members get when they join: 12 hours, the longest
     /// time for which an activity is visible.

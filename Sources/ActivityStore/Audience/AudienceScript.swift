@@ -25,9 +25,9 @@ enum AudienceScript: Int, CaseIterable {
 
     private static let constants: [(name: String, value: Int64)] = [
         // Pages (`PageLimits`): their lengths and expiries, the steps in which they grow, the bytes of their header.
-        ("PAGE_BYTES_BEFORE_ARRANGING", Int64(PageLimits.bytesBeforeArranging)),
-        ("PAGE_BYTES_BEFORE_SPLIT", Int64(PageLimits.bytesBeforeSplit(of: PageLimits.bytesBeforeArranging))),
-        ("PAGE_BYTES_BEFORE_FULL", Int64(PageLimits.bytesBeforeFull)),
+        ("PAGE_BYTES_BEFORE_ARRANGING", Int64(PageLimits.unarrangedPageBytesMax)),
+        ("PAGE_BYTES_BEFORE_SPLIT", Int64(PageLimits.unsplitPageBytesMax(of: PageLimits.unarrangedPageBytesMax))),
+        ("PAGE_BYTES_BEFORE_FULL", Int64(PageLimits.appendablePageBytesMax)),
         ("PAGE_RENEWAL_SECONDS", PageLimits.renewalIntervalSeconds),
         ("PAGE_ACTIVITY_EXPIRY_MILLISECONDS", PageLimits.activityExpiryMilliseconds),
         ("PAGE_DEVICE_EXPIRY_MILLISECONDS", PageLimits.deviceExpiryMilliseconds),
@@ -40,8 +40,8 @@ enum AudienceScript: Int, CaseIterable {
         ("MEDIUM_PAGE_BYTES_MAX", Int64(PageLimits.mediumPageBytesMax)),
         ("LARGE_GROWTH_BYTES", Int64(PageLimits.largePageGrowthBytes)),
         ("STRING_OVERHEAD_BYTES", Int64(PageLimits.stringOverheadBytes)),
-        // Members' entries in pages: their bytes; the flag of a device's entry, with its modulus (`StoreScript`); and
-        // the ages above which `arrange` removes an entry.
+        // Members' entries in pages: their sizes; the bit of a device's entry, and the modulus with which a script
+        // tests this bit (`StoreScript`); the ages above which `arrange` removes an entry.
         ("ENTRY_BYTES_MIN", Int64(MemberEntryFormat.bytesMin)),
         ("ENTRY_FIXED_BYTES", Int64(MemberEntryFormat.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(MemberEntryFormat.Flag.deviceBit)),
@@ -68,7 +68,7 @@ enum AudienceScript: Int, CaseIterable {
         ("IS_DEMOTED", Int64(AudienceAdmissionBits.isDemotedBit)),
         // The two priorities that a budget can grant.
         ("LOW_PRIORITY", Int64(PushPriority.low)), ("HIGH_PRIORITY", Int64(PushPriority.high)),
-        // Byte 22 of a fan-out in the hash: the number of broadcasts times the factor, plus the bit.
+        // Byte 22 of a fan-out in the hash (`StoredFanout`).
         ("IS_FINISHED", Int64(StoredFanout.isFinishedBit)),
         ("IS_FINISHED_MODULUS", 2 * Int64(StoredFanout.isFinishedBit)),
         ("BROADCAST_COUNT_FACTOR", StoredFanout.broadcastCountFactor),

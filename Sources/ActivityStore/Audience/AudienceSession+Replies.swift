@@ -4,14 +4,15 @@ import Redis
 
 /// Reads the replies to calls about audiences.
 extension AudienceSession {
-    /// Takes the reply to the `count` oldest calls, which left as one Redis command.
+    /// Takes the reply to the `count` oldest calls, which were sent as one Redis command.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         switch outstandingCalls.oldest?.kind {
         case .append: return handleAppendReply(reply, callCount: count, from: reader, on: connection)
         case .checkpoint: return handleCheckpointReply(reply, callCount: count, from: reader, on: connection)
         default: break
         }
-        // Ignore the result, which is true: since this reply arrived, nothing could have closed the connection.
+        // The result says whether the connection is still open. Here it is always true: nothing has closed the
+        // connection since this reply arrived.
         _ = connection.completeOldestCall(from: reader)
         guard let call = outstandingCalls.oldest else { return }
         switch call.kind {
@@ -173,8 +174,9 @@ extension AudienceSession {
         return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Adds the newest admitted version to a reply, if there is one: the element at `index` has it. The element is
-    /// empty if no version was admitted, or if the newest one is a start. Returns nil if the element is malformed.
+    /// Returns the reply with the newest admitted version, which the element at `index` has. If the element is empty,
+    /// returns the reply as it is: no version was admitted, or the newest one is a start. Nil if the element is
+    /// malformed.
     private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

@@ -4,8 +4,8 @@ import Redis
 /// The kind of a call. It decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, readNewestState, claim, checkpoint, finish, readDirectory, readPage
-    // The steps of an append (`EntryAppender`): send a member's entry to its page; if the page refuses the entry, read
-    // the segment's directory; make or rearrange the page.
+    // The calls of an append (`EntryAppender`). `append` sends a member's entry to its page. If the page refuses the
+    // entry, `readDirectoryForAppend` reads the segment's directory. `arrange` makes or rearranges the page.
     case append, readDirectoryForAppend, arrange
 }
 

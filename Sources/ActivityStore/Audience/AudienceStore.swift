@@ -17,11 +17,11 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceStoreLost(_ reason: RedisError)
 }
 
-/// Counts of the extra steps that entries of members needed. They only grow.
+/// Counts of the additional work for members' entries. The counts only grow.
 public struct AudienceStoreCounters: Sendable {
     /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
     public var repeatedAppendCount: UInt64 = 0
-    /// How often the script `arrange` ran, which makes, shortens or splits a page, or renews its expiry.
+    /// How often the script `arrange` ran. It makes, shortens or splits a page, or renews a page's expiry.
     public var arrangedPageCount: UInt64 = 0
 
     public init() {}
@@ -117,8 +117,8 @@ public final class AudienceStore {
 }
 
 extension RedisClient {
-    /// Returns the connection for one call with this key, and its session. Must be called only on an audience
-    /// store's client, whose sessions all have this type.
+    /// Returns the connection for one call with this key, and its session. Call it only on the client of an audience
+    /// store: all sessions of that client have the type `AudienceSession`.
     func audienceSessionAndConnection(for key: UnsafeRawBufferPointer) -> (AudienceSession, RedisConnection)? {
         guard let connection = connection(for: key) else { return nil }
         return (unsafeDowncast(connection.session, to: AudienceSession.self), connection)

@@ -19,7 +19,8 @@ enum AudienceStoreKey {
     static let lowerBoundByteCount = 4
     static let directoryLetter = UInt8(ascii: "d")
     static let pageLetter = UInt8(ascii: "p")
-    /// The maximum length of the app in a key, in bytes: that of a record's `app`. The configuration allows less.
+    /// The maximum length of the app in a key, in bytes. It is the limit of the field `app` of a record. The
+    /// configuration allows only shorter apps.
     static let appBytesMax = Limits.identifierBytesMax
     /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
     static let hashTagBytesMax = appBytesMax + digestLetterCount + segmentLetterCount + 3

@@ -11,7 +11,7 @@ struct CheckpointBatch: ~Copyable {
     private static let argumentBytesMax = 16_384
     /// The bytes of one checkpoint in the command, except its text: the range (4), the claim (8), and what RESP adds to
     /// each of the three arguments.
-    private static let byteCountBesideText = 4 + 8 + 3 * RedisCommandWriter.argumentOverheadBytes
+    private static let byteCountWithoutText = 4 + 8 + 3 * RedisCommandWriter.argumentOverheadBytes
 
     private let callsMax: Int
     private(set) var count = 0
@@ -29,11 +29,11 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether this checkpoint may be added: the batch is empty, or it is for the same audience and has room. If not,
-    /// the caller must write the batch first.
+    /// Whether this checkpoint may be added. An empty batch takes any checkpoint. A batch that is not empty must be for
+    /// the same audience and have room; otherwise the caller must write the batch first.
     func hasRoom(for text: UnsafeRawBufferPointer, of audienceKey: UnsafeRawBufferPointer) -> Bool {
         count == 0
-            || count < callsMax && argumentByteCount + Self.byteCountBesideText + text.count <= Self.argumentBytesMax
+            || count < callsMax && argumentByteCount + Self.byteCountWithoutText + text.count <= Self.argumentBytesMax
                 && UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]).elementsEqual(audienceKey)
     }
 

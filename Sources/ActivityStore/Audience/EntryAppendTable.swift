@@ -27,9 +27,10 @@ struct EntryAppendTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How many replies with the directory this append has had. Replies of the script `arrange` count too. Beyond a
-        /// limit, the append fails (`directoriesMax`).
-        var directoryCount: UInt8
+        /// How many directories this append has received. Two kinds of calls get a directory as their reply: the
+        /// reading of the directory, and the script `arrange`. If there are more than `receivedDirectoriesMax`, the
+        /// append fails.
+        var receivedDirectoryCount: UInt8
         var bounds: PageBounds
     }
 
@@ -49,7 +50,7 @@ struct EntryAppendTable: ~Copyable {
                 entryByteCount: 0,
                 position: 0,
                 isDevice: false,
-                directoryCount: 0,
+                receivedDirectoryCount: 0,
                 bounds: bounds
             )
         )
@@ -101,7 +102,7 @@ struct EntryAppendTable: ~Copyable {
             entryByteCount: UInt16(entryByteCount),
             position: entry.location.position,
             isDevice: entry.kind == .device,
-            directoryCount: 0,
+            receivedDirectoryCount: 0,
             bounds: PageBounds(lowerBound: 0, nextLowerBound: 0)
         )
         return .inserted(index: index)

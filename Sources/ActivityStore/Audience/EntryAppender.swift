@@ -14,10 +14,10 @@ import Redis
 /// 4. After the entry was added, the page may be too long, or its expiry may have to be renewed. The caller gets its
 ///    reply, and then the lane calls `arrange`, if this script does not run for the page already.
 final class EntryAppender: RedisHandler {
-    /// The maximum number of replies with the directory for one entry. With one more, the entry's call fails. Normally
-    /// an entry needs fewer, even if many members join one page at the same time. The limit is for an entry that its
-    /// page refuses again and again, although `arrange` has run.
-    private static let directoriesMax: UInt8 = 8
+    /// The maximum number of directories that an append may receive. If it receives more, it fails. Normally an append
+    /// receives fewer, even if many members join one page at the same time. The limit is for an entry that its page
+    /// refuses again and again, although `arrange` has run.
+    private static let receivedDirectoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
     /// The client. A weak reference, because the client's sessions hold this object.
@@ -76,9 +76,10 @@ final class EntryAppender: RedisHandler {
         case .added:
             reportAppended(appendIndex)
         case .addedNeedsArranging:
-            // The handler must get no failure of this append after the reply. If the handler closes the store, all
-            // outstanding calls fail, and this append has none now. If `arrange` fails later, `failAppend` does not
-            // tell the handler, because of the phase `arrangingAfterReply`.
+            // The handler gets its reply now, so it must get no failure of this append afterwards:
+            // - The handler may close the store, and then all outstanding calls fail. But at that time this append has
+            //   no outstanding call: `arrange` is issued after the handler has returned.
+            // - `arrange` may fail later. In the phase `arrangingAfterReply`, `failAppend` does not tell the handler.
             let isBeingArranged = appendTable.isArranging(pageOf: appendIndex)
             appendTable[appendIndex].phase = .arrangingAfterReply
             handler?.audienceStoreReplied(tag: appendTable[appendIndex].tag, AudienceReply(.appended))
@@ -103,8 +104,8 @@ final class EntryAppender: RedisHandler {
         let entryAppend = appendTable[appendIndex]
         if entryAppend.phase != .readingDirectory { counters.arrangedPageCount &+= 1 }
         if entryAppend.phase == .arrangingAfterReply { return appendTable.free(appendIndex) }
-        appendTable[appendIndex].directoryCount += 1
-        guard entryAppend.directoryCount < Self.directoriesMax else {
+        appendTable[appendIndex].receivedDirectoryCount += 1
+        guard entryAppend.receivedDirectoryCount < Self.receivedDirectoriesMax else {
             return failAppend(
                 appendIndex,
                 RedisError(.busy, "the directory of the member's page has changed too often")
@@ -129,8 +130,8 @@ final class EntryAppender: RedisHandler {
         return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
-    /// Fails the whole append if the connection did not take the append's next step: there is no queue in which the
-    /// step could wait. The core then makes the append again from the first step.
+    /// Fails the whole append if the connection did not take the call for its next step, because no queue exists in
+    /// which this call could wait. The core then makes the append again from the first step.
     private func failAppendUnlessIssued(_ appendIndex: UInt16, _ outcome: IssueOutcome) {
         if outcome != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))

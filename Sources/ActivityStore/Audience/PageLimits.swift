@@ -2,11 +2,11 @@ import LiveActivity
 
 /// The limits of a segment's pages.
 enum PageLimits {
-    /// The steps in which the memory reserved for a page grows, and the length up to which each step applies: up to 8
-    /// KiB by 2 KiB, up to 16 KiB by 4 KiB, then by 8 KiB. Longer pages have larger steps, because they cost more to
-    /// write again.
+    /// The memory that is reserved for a page grows in steps: up to 8 KiB in steps of 2 KiB, up to 16 KiB in steps of 4
+    /// KiB, then in steps of 8 KiB. Each step writes the page again. A longer page costs more to write, so its steps
+    /// are larger.
     ///
-    /// Redis' allocator (jemalloc) has a size class for each resulting size, so it rounds nothing up.
+    /// Each resulting size is a size class of Redis' allocator (jemalloc), so the allocator reserves no more than that.
     static let smallPageGrowthBytes = 2_048
     static let smallPageBytesMax = 8_192
     static let mediumPageGrowthBytes = 4_096
@@ -17,21 +17,24 @@ enum PageLimits {
     static let stringOverheadBytes = 6
     /// The length above which a page is rearranged, in bytes. The limit is not higher, because splitting a page of this
     /// length already stops the server for 0.4 ms. It is not lower, so that a round has fewer pages to read.
-    static let bytesBeforeArranging = 4 * largePageGrowthBytes - stringOverheadBytes
+    static let unarrangedPageBytesMax = 4 * largePageGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, measured after outdated entries were removed. It is well below
-    /// `bytesBeforeArranging`: otherwise a page that was not split would soon be too long again.
-    static func bytesBeforeSplit(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
+    /// `unarrangedPageBytesMax`: otherwise a page that was not split would soon be too long again.
+    ///
+    /// - Parameter unarrangedBytesMax: the length above which a page is rearranged.
+    static func unsplitPageBytesMax(of unarrangedBytesMax: Int) -> Int { unarrangedBytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
     /// if no worker could rearrange it earlier, or if it cannot be split.
-    static let bytesBeforeFull = 6 * largePageGrowthBytes
+    static let appendablePageBytesMax = 6 * largePageGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
     /// An entry renews the expiry of its page only if the last renewal was at least this long ago, because a renewal is
     /// a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
     /// How long Redis stores a page without devices after a renewal of the page's expiry: an activity's expiry plus an
-    /// hour. So each entry stays at least for an activity's expiry, although a new entry renews the page's expiry only
-    /// if the last renewal was an hour ago. (Exception: a worker died before it could renew.)
+    /// hour. The hour is needed because a new entry renews the page's expiry only if the last renewal was at least an
+    /// hour ago. So each entry stays at least for an activity's expiry. (Exception: a worker died before it could
+    /// renew the page's expiry.)
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
@@ -43,7 +46,8 @@ enum PageLimits {
     /// After an hour, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
-    /// Returns the most bytes that a page may have in the memory that is reserved for a page of this length.
+    /// Returns the capacity of a page of this length: how long the page may become in the memory that is reserved for
+    /// it.
     static func capacity(for bytes: Int) -> Int {
         let blockBytes = bytes + stringOverheadBytes
         let growthBytes =

@@ -122,8 +122,8 @@ extension RedisCommandWriter {
     }
 }
 
-/// Says what a command to an audience is and asks for: in a call to the script `audience`, and in the hash's field `a`
-/// (its flags). Both have the first two bits.
+/// The bits that say what a command to an audience is, and what it asks for. They occur in a call to the script
+/// `audience`, and as flags in the hash's field `a`. The first two bits occur in both.
 enum AudienceAdmissionBits {
     static let isEndBit: UInt8 = 1
     static let isStartBit: UInt8 = 2
@@ -143,20 +143,20 @@ enum AudienceAdmissionBits {
     }
 }
 
-/// Byte 22 of a fan-out in the field `l` of an audience's hash: the number of broadcasts times the factor, plus the bit
-/// once all ranges and broadcasts are finished.
+/// Byte 22 of a fan-out in the field `l` of an audience's hash. It is 2 × the number of broadcasts, plus 1 once all
+/// ranges and broadcasts are finished. For example, 5 means: two broadcasts, and all is finished.
 enum StoredFanout {
     static let isFinishedBit: UInt8 = 1
     static let broadcastCountFactor: Int64 = 2
 }
 
-/// How the script `audience` stores finished broadcasts: like ranges, with indexes that no range has.
+/// How the script `audience` stores finished broadcasts: like finished ranges, but under indexes that no range has.
 enum StoredBroadcastCounts {
     /// Returns the number that identifies a broadcast. It is stored where a range has its index, which is at most 255.
     static func index(of environment: APNsEnvironment) -> UInt16 { environment == .production ? 0xFFFE : 0xFFFF }
 
-    /// The length of the sums over a version's broadcasts, which follow the totals of its ranges (``StoredCounts``).
-    /// Each outcome has one byte, which is enough, because a version has at most two broadcasts.
+    /// The length of the part that counts a version's broadcasts: one byte for each outcome. A byte is enough, because
+    /// a version has at most two broadcasts. This part follows the totals of the version's ranges (``StoredCounts``).
     static let byteCount = MemberOutcome.allCases.count
 
     static func readCounts(_ bytes: UnsafeRawBufferPointer) -> MemberOutcomeCounts {
@@ -166,10 +166,11 @@ enum StoredBroadcastCounts {
     }
 }
 
-/// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them.
+/// The counts and times of one range, of one broadcast, or of a whole version, as the script `audience` stores them.
 ///
-/// A version's totals have the sums over its ranges. If the version has broadcasts, the sums over these follow
-/// (``StoredBroadcastCounts``). The times are the first and the last response of all ranges and broadcasts together.
+/// Those of a whole version are called its totals. Their counts are the sums over the version's ranges; if it has
+/// broadcasts, the counts of these follow (``StoredBroadcastCounts``). Their times are the first and the last response
+/// of all ranges and broadcasts together.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6
@@ -181,7 +182,7 @@ enum StoredCounts {
     }
 
     /// Reads counts and times; nil if the length is wrong.
-    static func read(_ bytes: UnsafeRawBufferPointer) -> (MemberOutcomeCounts, ResponseTimes)? {
+    static func read(_ bytes: UnsafeRawBufferPointer) -> (counts: MemberOutcomeCounts, times: ResponseTimes)? {
         guard bytes.count == byteCount else { return nil }
         var counts = MemberOutcomeCounts()
         var offset = 0

@@ -35,8 +35,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// Usually the newest version. It is older while the newest version carries the held command's alert and is not
-        /// settled.
+        /// Usually the newest version. But if the newest version carries the alert of an older held command, this is
+        /// the version of that older command, until the newest version is settled.
         public var version: Version
         public var command: [UInt8]
         public var hasAlert: Bool
@@ -54,9 +54,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// When ``token`` was registered. Without a token: the time of the last registration or unregistration; nil if
     /// there was neither.
     ///
-    /// Redis makes this time a millisecond later when it retires the token, and when an accepted end removes the
-    /// activity from audiences. So the registration's record, which has the former time, has no effect if it is read
-    /// again.
+    /// Redis raises this time by a millisecond when it retires the token, and when an accepted end removes the activity
+    /// from audiences. If the registration's record is then read again, its time is older, so it has no effect.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newestVersion: NewestVersion?
@@ -80,7 +79,8 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the budget for pushes of priority 10 will be full.
     private var budgetFullAtMilliseconds: Int64 = 0
-    /// How often the spacing was doubled when the last 429 was recorded.
+    /// The number of doublings of the spacing just after the last 429 was recorded. Since then, time may have undone
+    /// some: see ``spacingDoublingCount(_:nowMilliseconds:)``.
     private var recordedDoublingCount: Int64 = 0
     private var throttledAtMilliseconds: Int64?
 
@@ -90,19 +90,19 @@ public struct ActivityInspection: Sendable, Equatable {
         var unread = InspectedField(name: "record", bytes: value[...])
         let updatesUntilSeconds = Int64(try unread.readNumber(byteCount: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
-        let countAndFlags = Int(try unread.readNumber(byteCount: 2))
-        let tokenByteCount = countAndFlags & ~StoredActivity.tokenByteCountFlags
+        let tokenByteCountAndFlags = Int(try unread.readNumber(byteCount: 2))
+        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.tokenByteCountFlags
         let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
         let phaseLetter = try readNewestVersion(&unread)
         registeredAtMilliseconds = try unread.readBinaryMilliseconds()
         token = try InspectedToken(form: flags & 7, try unread.readPart("token", count: tokenByteCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if countAndFlags >= StoredActivity.acceptedAlertFlag {
+        if tokenByteCountAndFlags >= StoredActivity.acceptedAlertFlag {
             unread = unread.renamed("alert")
             acceptedAlertVersion = try unread.readVersion()
         }
-        if countAndFlags & StoredActivity.audiencesFlag != 0 { try readAudiences(&unread) }
+        if tokenByteCountAndFlags & StoredActivity.audiencesFlag != 0 { try readAudiences(&unread) }
         try readOptionalParts(&unread, flags)
         try readHeldCommand(unread.renamed("held"), phaseLetter)
     }
@@ -127,7 +127,7 @@ public struct ActivityInspection: Sendable, Equatable {
         if sentAtMilliseconds > 0 {
             lastPush = LastPush(timestamp: lastAssignedTimestamp, sentAtMilliseconds: sentAtMilliseconds)
         }
-        let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.drawBit | StoredActivity.PhaseBit.ownTimestampBit
+        let phaseLetter = phaseByte & ~StoredActivity.PhaseBit.hasDrawnBit | StoredActivity.PhaseBit.ownTimestampBit
         let letter = phaseLetter | 0x20
         if phaseLetter != UInt8(ascii: "n") {
             guard let phase = VersionPhase(letter: letter) else { throw unread.error }

@@ -125,7 +125,7 @@ extension AudienceInspection.Channel {
             throw field.error
         }
         var unread = field
-        // Skips the storage policy, which `channel` already has.
+        // The first byte is the storage policy, which `channel` already has.
         _ = try unread.readByte()
         self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try unread.readNumber(byteCount: 8)))
     }
@@ -154,20 +154,20 @@ extension AudienceInspection.Fanout {
     ///   - field: the field `l`, from which this version's bytes are read.
     ///   - valuesByField: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ field: inout InspectedField, _ valuesByField: [[UInt8]: [UInt8]]) throws(InspectionError) {
-        let versionName = Array(field.remainder.prefix(StoredVersion.byteCount + 2))
+        let fanoutName = Array(field.remainder.prefix(StoredVersion.byteCount + 2))
         version = try field.readVersion()
         rangeCount = Int(try field.readNumber(byteCount: 2))
         admittedAtMilliseconds = try field.readBinaryMilliseconds()
         isFinished = try field.readByte() & StoredFanout.isFinishedBit != 0
         guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw field.error }
-        let storedTotals = valuesByField[[UInt8(ascii: "t")] + versionName]?.prefix(StoredCounts.byteCount)
+        let storedTotals = valuesByField[[UInt8(ascii: "t")] + fanoutName]?.prefix(StoredCounts.byteCount)
         if isFinished, let totals = storedTotals?.withUnsafeBytes({ StoredCounts.read($0) }) {
             finishedRanges = Set(0..<rangeCount)
             (counts, times) = totals
         }
         guard !isFinished else { return }
         for index in 0..<rangeCount {
-            let rangeField = [UInt8(ascii: "m")] + versionName + [UInt8(index & 255), UInt8(index >> 8)]
+            let rangeField = [UInt8(ascii: "m")] + fanoutName + [UInt8(index & 255), UInt8(index >> 8)]
             let storedCounts = valuesByField[rangeField]?.withUnsafeBytes { StoredCounts.read($0) }
             guard let (rangeCounts, rangeTimes) = storedCounts else { continue }
             finishedRanges.insert(index)

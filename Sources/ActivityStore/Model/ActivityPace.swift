@@ -10,8 +10,8 @@ public struct ActivityPace: Hashable, Sendable {
     /// Whether the last registration that mentioned frequent updates allowed them. False after a start, until a
     /// registration allows them.
     public internal(set) var allowsFrequentUpdates = false
-    /// How often the spacing was doubled just after the last 429 was recorded. Doublings that time has undone since
-    /// then still count.
+    /// The number of doublings of the spacing just after the last 429 was recorded. Since then, time may have undone
+    /// some: see ``currentDoublingCount(_:at:)``.
     public internal(set) var spacingDoublingCount = 0
     /// When Redis recorded the last 429; nil: there was none.
     public internal(set) var throttledAtMilliseconds: Int64?

@@ -85,9 +85,11 @@ extension ActivityState {
         return reply
     }
 
-    /// Whether the newest version can carry the command's alert: the command has an alert (or has seen the held one)
-    /// and is older, and the newest version is not settled yet. A start cannot carry the alert, because the alert
-    /// belongs to the activity's previous life.
+    /// Whether the newest version can carry the command's alert. All of these must be true:
+    /// - The command has an alert, or its worker has seen the held one.
+    /// - The command is older than the newest version.
+    /// - The newest version is not settled yet.
+    /// - The newest version is not a start: the alert belongs to the life before that start.
     private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
         call.mayReplaceHeldAlert && call.version < newest && !versionPhase.isSettled && versionPhase != .startSending
     }
@@ -217,8 +219,8 @@ extension ActivityState {
             if newest == version && versionPhase.isSettled && !newestIsEnd {
                 return (StoreReply(.duplicate), .unchanged)
             }
-            // Whether the start's timestamp is above those of all pushes before. For a start that is recorded again, an
-            // equal timestamp is enough, because it may be the one that `recordStart` has stored.
+            // Whether the start's timestamp is above the last assigned one. A start that is recorded again may also
+            // have exactly the last assigned one, because `recordStart` may have stored it.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
             // The start is not needed: the activity has ended, has a token, or got a push with the start's timestamp or
@@ -245,14 +247,14 @@ extension ActivityState {
         return (makeSendReply(start), .renewed)
     }
 
-    /// Stores the version of a start that is read again after a loss of data, and sends nothing (R25). Otherwise an
-    /// older end that is read again too would end the life that this start began.
+    /// Stores the version of a start that is read again after a loss of data, and sends nothing (R25). Without this
+    /// version, an older end that is also read again would end the life that this start began.
     mutating func recordStart(_ version: Version, nowMilliseconds: Int64) -> (StoreReply<[UInt8]>, ExpiryChange) {
         // The activity has this start or a newer one.
         if let start, start.version >= version { return (StoreReply(.settled), .unchanged) }
         let isNewest = self.version.map { $0 < version } ?? true
-        // A start that becomes the newest version removes the held command. But perhaps no worker sent this start, so
-        // the activity keeps the held command instead of the start.
+        // If the start became the newest version, the held command would be removed. But perhaps no worker ever sent
+        // this start. So the activity keeps the held command, and does not store the start.
         if isNewest, heldCommand != nil { return (StoreReply(.settled), .unchanged) }
         beginLife(at: nowMilliseconds)
         // If the stored version is older, or there is none, the start becomes the newest version, and counts as
@@ -265,7 +267,8 @@ extension ActivityState {
             newestIsEnd = false
             lastAssignedTimestamp = max(lastAssignedTimestamp, version.timestamp)
         }
-        // Claim 0: another record of the start may still be held or deferred, and `admitStart` may let it be sent.
+        // The claim is 0, because no record of this start has got a send verdict since the loss. A record that is still
+        // held or deferred may get one from `admitStart`.
         start = Start(
             version: version,
             isSettled: false,

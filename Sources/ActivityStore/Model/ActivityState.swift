@@ -15,8 +15,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// Usually the activity's newest version. It is older while the newest version carries this command's alert and
-        /// is not settled.
+        /// Usually the activity's newest version. But if the newest version carries the alert of an older held command,
+        /// this is the version of that older command, until the newest version is settled.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -47,8 +47,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var hasDrawnOnBudget = false
     /// The last `aps.timestamp` that Redis assigned to a push, UNIX seconds; 0: none yet. (R11)
     ///
-    /// After a loss of data (R25), two kinds of records raise it when they are read again, because phones ignore lower
-    /// timestamps than the last one: a token raises it to the present second, a start to the start's own timestamp.
+    /// Phones ignore a push whose timestamp is lower than the last one. So after a loss of data (R25), two kinds of
+    /// records raise this value when they are read again: a token raises it to the present second, a start to the
+    /// start's own timestamp.
     public internal(set) var lastAssignedTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
     public internal(set) var lastSendAtMilliseconds: Int64 = 0
@@ -101,9 +102,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // A repeated registration names no audiences. It must change nothing if another registration or an
-        // unregistration with the same time has come since the first call. Time 0 does not count, because in Redis it
-        // means that no registration has come yet.
+        // Only the first call of a registration names audiences; a later call repeats it. If another registration or an
+        // unregistration with the same time has come since the first call, this call must change nothing. Two cases
+        // do not count: time 0, which in Redis means that no registration has come yet; a token that a command brings,
+        // because a command names no audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -139,8 +141,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. A change of the newest version's phase or of the shown digest alone
-    /// does not renew the expiry.
+    /// Performs `settle`, `throttle` or `retire`. The expiry is not renewed if the only changes are those of the newest
+    /// version's phase and of the shown digest.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {

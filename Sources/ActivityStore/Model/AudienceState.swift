@@ -26,11 +26,11 @@ package struct AudienceState: Sendable {
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
         var admittedAtMilliseconds: Int64
-        var finishedBroadcasts: [APNsEnvironment: (MemberOutcome, ResponseTimes)] = [:]
+        var finishedBroadcasts: [APNsEnvironment: (outcome: MemberOutcome, times: ResponseTimes)] = [:]
         var broadcastCounts = MemberOutcomeCounts()
         /// The counts and times of the finished ranges, by index; empty once the totals are known.
-        var finishedRanges: [UInt16: (MemberOutcomeCounts, ResponseTimes)] = [:]
-        var totals: (MemberOutcomeCounts, ResponseTimes)?
+        var finishedRanges: [UInt16: (counts: MemberOutcomeCounts, times: ResponseTimes)] = [:]
+        var totals: (counts: MemberOutcomeCounts, times: ResponseTimes)?
     }
 
     private struct RangeState: Sendable {
@@ -66,7 +66,7 @@ package struct AudienceState: Sendable {
                 renewExpiry(nowMilliseconds)
             }
             return AudienceReply(.settled)
-        case .newestState: return makeNewestReply(nowMilliseconds: nowMilliseconds)
+        case .newestState: return makeNewestStateReply(nowMilliseconds: nowMilliseconds)
         case .claim(let range, let claim): return claimRange(range, claim: claim, nowMilliseconds: nowMilliseconds)
         case .checkpoint(let range, let claim, let text):
             return checkpoint(range, claim: claim, text, nowMilliseconds: nowMilliseconds)
@@ -173,7 +173,8 @@ package struct AudienceState: Sendable {
         return newestVersion.version > call.version ? .superseded : nil
     }
 
-    /// Whether the call is about the admitted command: it has the same version and kind.
+    /// Whether the call repeats the admitted command: the version is the same, and so is the kind (update, end or
+    /// start).
     private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admittedVersion: AdmittedVersion) -> Bool {
         admittedVersion.version == call.version && admittedVersion.isEnd == call.isEnd
             && admittedVersion.isStart == call.isStart
@@ -221,8 +222,10 @@ package struct AudienceState: Sendable {
     }
 
     /// Returns the number of ranges for a command: usually the number that the call asks for. But while a version of
-    /// the last hour is not finished, new versions get the number of that version, because other ranges would overlap.
-    /// If the number differs from that of the last command, the checkpoints of the former ranges are deleted.
+    /// the last hour is not finished, a new version gets as many ranges as that one. With another number, ranges of
+    /// both versions would overlap.
+    ///
+    /// If the number differs from that of the last command, deletes the checkpoints of the former ranges.
     private mutating func chooseRangeCountAndRemoveCheckpoints(
         _ call: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64
@@ -245,7 +248,7 @@ package struct AudienceState: Sendable {
         return reply
     }
 
-    private func makeNewestReply(nowMilliseconds: Int64) -> AudienceReply<[UInt8]> {
+    private func makeNewestStateReply(nowMilliseconds: Int64) -> AudienceReply<[UInt8]> {
         guard let admittedVersion, !admittedVersion.isStart,
             nowMilliseconds / 1_000 <= admittedVersion.expirationSeconds,
             nowMilliseconds - admittedVersion.admittedAtMilliseconds

@@ -21,13 +21,13 @@ public struct AudienceStoreModel: Sendable {
     private(set) var audiences: [AudienceKey: AudienceState] = [:]
     private(set) var segments: [SegmentKey: SegmentState] = [:]
 
-    private let pageBytesMax: Int
+    private let unarrangedPageBytesMax: Int
 
-    /// - Parameter pageBytesMax: the length up to which a page is not rearranged; nil: as on a server. With a low
-    ///   limit, a test needs only a few members to fill many pages.
-    public init(nowMilliseconds: Int64, pageBytesMax: Int? = nil) {
+    /// - Parameter unarrangedPageBytesMax: the length above which a page is rearranged; nil: the same as on a server.
+    ///   With a low limit, a test needs only a few members to fill many pages.
+    public init(nowMilliseconds: Int64, unarrangedPageBytesMax: Int? = nil) {
         self.nowMilliseconds = nowMilliseconds
-        self.pageBytesMax = pageBytesMax ?? PageLimits.bytesBeforeArranging
+        self.unarrangedPageBytesMax = unarrangedPageBytesMax ?? PageLimits.unarrangedPageBytesMax
     }
 
     public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {
@@ -39,7 +39,7 @@ public struct AudienceStoreModel: Sendable {
             return readPage(SegmentKey(audience: key, segment: segment), lowerBound)
         case .append(let entry):
             let segment = SegmentKey(audience: key, segment: entry.location.segment)
-            segments[segment, default: SegmentState(pageBytesMax: pageBytesMax)]
+            segments[segment, default: SegmentState(unarrangedPageBytesMax: unarrangedPageBytesMax)]
                 .append(entry, nowMilliseconds: nowMilliseconds)
             return AudienceReply(.appended)
         default:

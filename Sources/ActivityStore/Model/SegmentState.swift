@@ -7,9 +7,9 @@ struct SegmentState: Sendable {
     /// The directory: the lower bound of each page, in ascending order.
     private(set) var lowerBounds: [UInt32] = []
     private var expiresAtMilliseconds: Int64 = 0
-    private let pageBytesMax: Int
+    private let unarrangedPageBytesMax: Int
 
-    init(pageBytesMax: Int) { self.pageBytesMax = pageBytesMax }
+    init(unarrangedPageBytesMax: Int) { self.unarrangedPageBytesMax = unarrangedPageBytesMax }
 
     mutating func removeExpired(nowMilliseconds: Int64) {
         pages = pages.filter { $0.value.expiresAtMilliseconds > nowMilliseconds }
@@ -30,21 +30,22 @@ struct SegmentState: Sendable {
             pages[bound] = PageState(lowerBound: bound, nextLowerBound: next)
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
-        if pages[bound]?.append(entry, bytesMax: pageBytesMax, nowMilliseconds: nowMilliseconds) == .addedNeedsArranging
-        {
+        let outcome = pages[bound]?.append(entry, bytesMax: unarrangedPageBytesMax, nowMilliseconds: nowMilliseconds)
+        if outcome == .addedNeedsArranging {
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
     }
 
     /// Renews the page's expiry. Removes outdated entries from a page that is too long, and splits the page if it then
-    /// still has more than ``PageLimits/bytesBeforeSplit(of:)``. A page with a single position cannot be split.
+    /// still has more than ``PageLimits/unsplitPageBytesMax(of:)``. A page with a single position cannot be split.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, nowMilliseconds: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevicesBit }
         page.renewExpiry(nowMilliseconds: nowMilliseconds)
-        if page.byteCount > pageBytesMax {
+        if page.byteCount > unarrangedPageBytesMax {
             page.removeOutdatedEntries(nowMilliseconds: nowMilliseconds)
-            if page.byteCount > PageLimits.bytesBeforeSplit(of: pageBytesMax), let splitPosition = page.splitPosition {
+            let unsplitPageBytesMax = PageLimits.unsplitPageBytesMax(of: unarrangedPageBytesMax)
+            if page.byteCount > unsplitPageBytesMax, let splitPosition = page.splitPosition {
                 let upperPage = page.split(at: splitPosition)
                 pages[splitPosition] = upperPage
                 lowerBounds = (lowerBounds + [splitPosition]).sorted()

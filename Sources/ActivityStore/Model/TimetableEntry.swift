@@ -34,7 +34,7 @@ public struct TimetableEntry: Sendable, Equatable {
         in life: inout TimetableEntry?
     ) {
         switch event {
-        case .removed: life = nil
+        case .endedOrUnlimited: life = nil
         // Neither event changes the life. The update of `updatedAfterEnd` is stored after this switch. The script
         // removes a life after `otherEndAdmitted` only if workers have claimed the life several times, and in the model
         // no worker claims a life.
@@ -82,12 +82,13 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Returns whether a command that ends or restarts the activity may be sent. The timetable must still have the life
-    /// that began at `beganAtMilliseconds`. If the command may be sent, the script also postpones the next claim; in
-    /// the model no worker claims a life.
+    /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
+    /// that began at `beganAtMilliseconds`. This is the script's operation `check`. If the command may be sent, the
+    /// script also postpones the next claim of the life; in the model no worker claims a life.
     ///
     /// - Parameter stateVersion: the version of the state that a new start shows; nil for an end. If a newer state has
-    ///   come since, the start must not be sent, and the life becomes due at once. A worker then makes another start.
+    ///   come since, the start must not be sent. The life then becomes due at once, so that a worker makes another
+    ///   start.
     static func permitCommandOrMakeDue(
         _ life: inout TimetableEntry?,
         from beganAtMilliseconds: Int64,

@@ -75,10 +75,10 @@ enum StoredActivity {
     enum PhaseBit {
         /// Whether the newest version has drawn on the budget for priority 10. The phase's letter never has this bit
         /// itself, because letters are ASCII.
-        static let drawBit: UInt8 = 128
+        static let hasDrawnBit: UInt8 = 128
         /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
-        /// bytes 40–44 have that timestamp. The letter of every phase has this bit, so the script only clears it if
-        /// Redis has assigned another timestamp.
+        /// bytes 40–44 have the assigned timestamp. The letter of every phase has this bit, so the script never sets
+        /// the bit. The script clears it if Redis has assigned another timestamp.
         static let ownTimestampBit: UInt8 = 64
     }
 

@@ -23,7 +23,8 @@
 
 local operation = ARGV[1]
 local isBatch = operation == 'registrations'
--- In a batch, an error of a Redis command concerns only one key. A single operation ends with the error.
+-- In a batch, an error of a Redis command is the reply to one call only, so `callRedis` returns the error. A single
+-- operation ends with the error.
 if not isBatch then callRedis = redis.call end
 local key = KEYS[1]
 local DEVICE_EXPIRY = @DEVICE_EXPIRY_MILLISECONDS@
@@ -58,16 +59,17 @@ end
 local function performOnActivity(operation, key, value, registrationTime, newForm, newToken, shownVersion,
     newFrequentFlag, tokenSource, namedAudiences)
   if #value < @FIXED_BYTES@ then return MALFORMED end
-  local updatesUntilSeconds, tokenLength, flags = read('<I4I2B', value)
+  local updatesUntilSeconds, tokenLengthAndFlags, flags = read('<I4I2B', value)
   local phaseByte, newestVersion, registeredAt =
     byte(value, @AT_PHASE@), sub(value, @AT_VERSION@, @AT_BUCKET@ - 1), read('<I6', value, @AT_REGISTERED@)
-  -- If OWN_TIMESTAMP is set, the newest version's timestamp is the last assigned one too (admit.lua: Phases).
+  -- Without the bit OWN_TIMESTAMP, the last assigned timestamp is in bytes 40 to 44. With this bit, it is the newest
+  -- version's own (admit.lua: Phases).
   local lastAssignedTimestamp =
     read('<I5', value, phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ and @AT_ASSIGNED@ or @AT_VERSION@)
   local phase, newestIsEnd, keptBits = splitPhase(phaseByte)
   local form, frequentFlag = flags % @FORM_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ - flags % @FORM_MODULUS@
   local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
-    findParts(value, tokenLength, flags, phase)
+    findParts(value, tokenLengthAndFlags, flags, phase)
   if not tokenEnd then return MALFORMED end
   audiences, formerAudiences = audiences or '', formerAudiences or ''
   local token, start, held =
@@ -82,8 +84,8 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     return callRedis('SET', key, value, 'PX', ACTIVITY_EXPIRY)
   end
 
-  -- Returns the part of a reply that names the audiences that the activity has left. It is empty once a worker has
-  -- confirmed that they know this.
+  -- Returns the part of a reply that names the audiences that the activity has left. Empty if there are none, or once a
+  -- worker has confirmed that all these audiences know it.
   local function departuresPart()
     return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences
   end
@@ -100,9 +102,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
         if storedClaim ~= claim and (storedClaim == '' or storedClaim ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- A token (`form` is above 0) shows that the activity lives already, unless the phase is START_SENDING. In this
-        -- phase the start is the newest version and APNs has not processed it. So the token belongs to the activity's
-        -- previous life, and the start may be sent.
+        -- `form` is above 0 if there is a token. Usually a token shows that the activity lives already, so the start is
+        -- not needed. But in the phase START_SENDING, APNs has not processed the start, which is the newest version.
+        -- Then the token belongs to the activity's previous life, and the start may be sent.
         if newestIsEnd or phase ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if storedClaim ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -112,11 +114,11 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
       if isNewer(start, version) then return 'superseded' end
     end
-    local timestamp, nextByte = read('<I5', version), @START_SENDING@
+    local timestamp, nextPhaseByte = read('<I5', version), @START_SENDING@
     if phase ~= @NO_VERSION@ and not isNewer(version, newestVersion)
       and not (isRecordedAgain and newestVersion == version and not newestIsEnd)
     then
-      nextByte = phase
+      nextPhaseByte = phase
       if not newestIsEnd and newestVersion == version and (phase == @SETTLED@ or phase == @NOT_SHOWN@) then
         return 'duplicate'
       end
@@ -131,11 +133,11 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     local now, seconds = serverTime()
     local assignedTimestamp =
       timestamp <= lastAssignedTimestamp and math.min(lastAssignedTimestamp + 1, TIMESTAMP_MAX) or timestamp
-    if assignedTimestamp ~= read('<I5', newestVersion) then nextByte = nextByte - @OWN_TIMESTAMP@ end
+    if assignedTimestamp ~= read('<I5', newestVersion) then nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@ end
     local assignedBytes = pack('<I5', assignedTimestamp)
     frequentFlag, throttle, start, updatesUntilSeconds =
       0, '', version .. 'a' .. assignedBytes .. claim, seconds + UPDATE_PERIOD_SECONDS
-    store(pack('<I6BI6', 0, nextByte, now) .. newestVersion .. pack('<I6', 0) .. assignedBytes)
+    store(pack('<I6BI6', 0, nextPhaseByte, now) .. newestVersion .. pack('<I6', 0) .. assignedBytes)
     return 'send' .. assignedBytes
   end
 
@@ -149,16 +151,16 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
     end
     local timestamp, middle = read('<I5', version), sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if phase == @NO_VERSION@ or isNewer(version, newestVersion) then
-      -- A start that becomes the newest version would remove the held command. But perhaps no worker ever sent this
-      -- start. So the script keeps a held command, and does not record the start.
+      -- If the start became the newest version, the held command would be removed. But perhaps no worker ever sent this
+      -- start. So the script keeps the held command, and does not record the start.
       if held ~= '' then return 'settled' end
-      local nextByte = @SETTLED@
+      local nextPhaseByte = @SETTLED@
       if lastAssignedTimestamp > timestamp then
-        nextByte = nextByte - @OWN_TIMESTAMP@
+        nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@
       else
         lastAssignedTimestamp = timestamp
       end
-      middle = pack('<I6B', 0, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version
+      middle = pack('<I6B', 0, nextPhaseByte) .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version
         .. sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastAssignedTimestamp)
     end
     start = version .. char(@START_RECORDED_AGAIN@) .. pack('<I5', lastAssignedTimestamp) .. ('\0'):rep(8)
@@ -191,9 +193,9 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
       end
     end
     if registrationTime < registeredAt then return 'stale' .. (namedAudiences and departuresPart() or '') end
-    -- A registration without audiences repeats an earlier call, unless its token came with a command. If the value now
-    -- has another token or none, with exactly the same time, then this change came after the earlier call. So the value
-    -- stays, and the registration is stale. Time 0 means that no registration has come yet.
+    -- Only the first call of a registration names audiences; a later call repeats it. (Exception: the token came with a
+    -- command.) If the value now has another token or none, with exactly the same time, that change came after the
+    -- first call. So the value stays, and the repeated call is stale. Time 0 means that no registration has come yet.
     if registrationTime == registeredAt and registrationTime > 0
       and not namedAudiences and tokenSource ~= @FROM_COMMAND@
       and (form ~= newForm or token ~= newToken)

@@ -3,9 +3,9 @@
 -- The short path decides about most calls: an update of an activity with a plain value, and the acceptance of such an
 -- update. It asks these questions in this order; the code has the same numbers:
 --     1. Is the value plain? See `plainSize`.
---     2. Is the phase common, and is the last assigned timestamp known?
+--     2. Is the phase common, and is the last assigned timestamp not above the newest version's?
 --     3. An update: is its timestamp higher than the newest version's?
---     4. What does the pace allow now? Computed once for plain values of the same kind.
+--     4. What does the pace allow now? The answer serves all plain values with the same form, length and flags.
 --     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
 --     6. Which priority does the update get? Then the update is written, and the reply is the value or a number.
@@ -47,9 +47,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
   --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
   --     formAndLength        the token's form, with flags          @FORM_AND_LENGTH_FACTOR@  token's length, with flags
-  -- So `formAndLength` is a prefix without its last second. All prefixes from formAndLength * @LENGTH_FACTOR@ to below
-  -- (formAndLength + 1) * @LENGTH_FACTOR@ have the same form, length and flags. Those of them that are lower than
-  -- formAndLength * @LENGTH_FACTOR@ + `seconds` have a last second that has passed.
+  -- So `formAndLength` is a prefix without its last second. Values with the same form, length and flags have prefixes
+  -- from formAndLength * @LENGTH_FACTOR@ to below (formAndLength + 1) * @LENGTH_FACTOR@. If such a prefix is lower than
+  -- formAndLength * @LENGTH_FACTOR@ + `seconds`, its last second has passed.
   --
   -- A constant with _IN_REQUEST is a bit of byte 15 in `requestAndPace`: the bit times REQUEST_FACTOR (admit.lua). The
   -- short path tests several bits at once: `requestAndPace < IS_END_IN_REQUEST` says that none of IS_END,
@@ -96,32 +96,32 @@ if #ARGV[1] >= @CALL_BYTES@ then
   local replies, replyCount = keys, count
 
   -- The variables from here on keep what the loop has computed, because the next call often needs the same:
-  --     computed for               until
-  --     the clock                  the end of the batch
-  --     the last request           a call asks for something else; an acceptance changes nothing
-  --     the last plain value       a value of another length, or of another kind that is plain; the clock is read
-  --     the pace of such a value   a call with another pace; another kind of plain value
+  --     they describe              they are computed again
+  --     the clock                  never in this batch
+  --     the last request           if a call asks for something else (an acceptance leaves them as they are)
+  --     the last plain value       if a value has another length, form or flags; once the clock was read
+  --     the pace of such a value   if a call has another pace; if the last plain value is computed again
   --
   -- The clock, read once, when a call needs it: `now` in milliseconds, and `seconds`. Computed from it:
-  --     sentAndPhaseMin   the lowest `sentAndPhase` of a send verdict in the same 1,000 seconds as `now`
-  --     sendBytes         the bytes that a send verdict writes now: digest 0, phase `a`, the time
-  --     drawBytes         the same, with the bit HAS_DRAWN: the version draws on the budget
-  local now, seconds, sentAndPhaseMin, sendBytes, drawBytes
+  --     sentAndPhaseMin     the lowest `sentAndPhase` of a send verdict in the same 1,000 seconds as `now`
+  --     sendBytes           the bytes that a send verdict writes now: digest 0, phase `a`, the time
+  --     sendBytesWithDraw   the same, with the bit HAS_DRAWN: the version draws on the budget
+  local now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw
   -- The last request: what a call asked for. `format` is the format in which its value is read.
   local lastRequestAndPace, paceNumber, isHigh, mayUseReserve
   local format = FIXED_FORMAT
-  -- A value is plain if it ends with the token or with the accepted alert, and its activity still takes updates.
-  -- `plainSize` is the length of the last plain value. The next value is plain too if it has this length, and if its
-  -- `prefix` is at least `prefixMin` and below `prefixMax` (# Packed numbers). If `prefixMin` is infinite, no prefix is
-  -- in this range.
+  -- A value is plain if it ends with the token or with the accepted alert, and its activity still takes updates. These
+  -- variables describe the last plain value: its length `plainSize`, and a range of prefixes (# Packed numbers). The
+  -- next value is plain too if it has the same length, and if its `prefix` is at least `prefixMin` and below
+  -- `prefixMax`. To forget the last plain value, the loop sets `prefixMin` to infinity: then no prefix is in the range.
   local prefixMin, prefixMax, plainSize = math.huge, 0, -1
   -- Computed for a value like the last plain one, and for the pace with the number `computedPaceNumber`:
   --     sentAndPhaseMax       the spacing is over if `sentAndPhase` is at most this number
   --     fullAtMax             the push gets priority 10 if the bucket will be full by this time
-  --     fullAtMaxOfReserve    the same for a command that may use the reserve
-  --     nextFullAt            the bytes of the time at which a full bucket will be full again after a draw
+  --     fullAtMaxWithReserve  the same for a command that may use the reserve
+  --     nextFullAtBytes       the bytes of the time at which a full bucket will be full again after a draw
   --     interval, pushes      of the bucket: the time for one push, and how many pushes a full bucket has
-  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt, interval, pushes
+  local computedPaceNumber, sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes
   -- The functions of the long path; nil until a call needs them.
   local admit, settle
 
@@ -138,17 +138,17 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     where the next call begins
   local function readCall(position)
     local token, alertVersion
-    local version, byte14, bits, timestamp, digest, following = read('<c13BBI5I6', calls, position)
-    if bits % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
-      local length, registeredAt, form, tokenPosition = read('<I2I6B', calls, following)
-      following = tokenPosition + length
-      token = {bytes = sub(calls, tokenPosition, following - 1), registeredAt = registeredAt, form = form}
+    local version, byte14, byte15, timestamp, digest, nextPosition = read('<c13BBI5I6', calls, position)
+    if byte15 % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
+      local length, registeredAt, form, tokenPosition = read('<I2I6B', calls, nextPosition)
+      nextPosition = tokenPosition + length
+      token = {bytes = sub(calls, tokenPosition, nextPosition - 1), registeredAt = registeredAt, form = form}
     end
-    if bits % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
-      alertVersion = sub(calls, following, following + @VERSION_BYTES@ - 1)
-      following = following + @VERSION_BYTES@
+    if byte15 % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
+      alertVersion = sub(calls, nextPosition, nextPosition + @VERSION_BYTES@ - 1)
+      nextPosition = nextPosition + @VERSION_BYTES@
     end
-    return version, byte14, bits, timestamp, digest, token, alertVersion, following
+    return version, byte14, byte15, timestamp, digest, token, alertVersion, nextPosition
   end
 
   -- # Computed for several calls
@@ -156,7 +156,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- outside (admit.lua: Speed).
 
   -- Reads the clock. Returns the variables that depend only on it: `now`, `seconds`, `sentAndPhaseMin`, `sendBytes` and
-  -- `drawBytes` (# Variables).
+  -- `sendBytesWithDraw` (# Variables).
   local function readClock()
     local callRedis, pack = redis.pcall, struct.pack
     local time = callRedis('TIME')
@@ -166,8 +166,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
       pack('<I6BI6', 0, @SENDING@ + @HAS_DRAWN@, now)
   end
 
-  -- Returns `prefixMin` and `prefixMax` of the plain values that are like this one. Returns nil if the value does not
-  -- end with the token or the accepted alert: then it is not plain.
+  -- Returns `prefixMin` and `prefixMax`: the range of the prefixes of plain values that have the same form, length and
+  -- flags as this value. Returns nil if this value does not end with the token or the accepted alert.
   local function findPlainPrefixes(prefix, size, seconds)
     local formAndLength = (prefix - prefix % @LENGTH_FACTOR@) / @LENGTH_FACTOR@
     local variableByteCount = formAndLength % @FORM_AND_LENGTH_FACTOR@
@@ -180,14 +180,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
     return formAndLength * @LENGTH_FACTOR@ + seconds, (formAndLength + 1) * @LENGTH_FACTOR@
   end
 
-  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxOfReserve`, `nextFullAt`, `interval` and `pushes` of the plain
-  -- values that are like this one.
+  -- Returns `sentAndPhaseMax`, `fullAtMax`, `fullAtMaxWithReserve`, `nextFullAtBytes`, `interval` and `pushes` of the
+  -- plain values that are like this one.
   local function computePace(prefix, paceBytes, now)
     local formAndFlags = (prefix - prefix % @FLAGS_FACTOR@) / @FLAGS_FACTOR@
     -- A plain value has no higher flag than ALLOWS_FREQUENT.
     local pacePosition = formAndFlags >= @ALLOWS_FREQUENT@ and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
     local spacing, interval, pushes, reserved = struct.unpack('<I3I3I2I2', paceBytes, pacePosition)
-    -- Without a token (form 0), no send verdict is early enough.
+    -- Without a token (form 0), `sentAndPhaseMax` is -1, so that the spacing is never over.
     return formAndFlags % @FORM_MODULUS@ > 0 and (now - spacing) * @SENT_AT_FACTOR@ + (@SENT_AT_FACTOR@ - 1) or -1,
       pushes > reserved and now + (pushes - 1 - reserved) * interval or -1,
       now + (pushes - 1) * interval, struct.pack('<I6', now + interval), interval, pushes
@@ -195,11 +195,12 @@ if #ARGV[1] >= @CALL_BYTES@ then
 
   for index = 1, count do
     -- # Reading a call
-    local version, timestampAndRequest, digest, following = read(CALL_FORMAT, calls, position)
-    position = following
+    local version, timestampAndRequest, digest, nextPosition = read(CALL_FORMAT, calls, position)
+    position = nextPosition
     local requestAndPace = timestampAndRequest % @TIMESTAMP_FACTOR@
-    -- What follows depends only on `requestAndPace`. An acceptance needs none of it. `lastRequestAndPace` has none of
-    -- the flags that are removed here, so a call with such a flag is always read.
+    -- This block reads `requestAndPace`. A call with the same number as the last one skips the block; so does an
+    -- acceptance, which needs none of it. A call with one of the flags that the block removes never skips it, because
+    -- `lastRequestAndPace` has no such flag.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local byte14 = requestAndPace % @REQUEST_FACTOR@
       if byte14 >= @PACE_NUMBER_MODULUS@ then
@@ -219,14 +220,14 @@ if #ARGV[1] >= @CALL_BYTES@ then
         request % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
         request % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
       format = isHigh and FIXED_AND_BUCKET_FORMAT or FIXED_FORMAT
-      -- An update, an end and a 429 need the clock. The code of a 429, THROTTLED, is 3: both lowest bits. No other code
-      -- has both.
+      -- An update, an end and a 429 need the clock. The code of a 429, THROTTLED, is 3. It is the only code with both
+      -- of the lowest bits.
       if not now
         and (request % @IS_SETTLEMENT_MODULUS@ < @IS_SETTLEMENT@ or request % (@THROTTLED@ + 1) >= @THROTTLED@)
       then
-        now, seconds, sentAndPhaseMin, sendBytes, drawBytes = readClock()
-        -- Forget the last plain value: its `prefixMin` was computed without `seconds`. So a value whose last second for
-        -- updates has passed would seem plain.
+        now, seconds, sentAndPhaseMin, sendBytes, sendBytesWithDraw = readClock()
+        -- Forget the last plain value. Its `prefixMin` was computed before `seconds` was known, so it does not exclude
+        -- values whose last second for updates has passed.
         prefixMin = math.huge
       end
     end
@@ -239,27 +240,29 @@ if #ARGV[1] >= @CALL_BYTES@ then
       local size = #value
       if size ~= plainSize then
         if size < @FIXED_BYTES@ then value = UNKNOWN end
-        -- Forget the last plain value: it has another length, so its range of prefixes says nothing about this value.
+        -- Forget the last plain value: this value has another length, so the range of prefixes says nothing about it.
         prefixMin = math.huge
       end
-      -- Only a command with `isHigh` needs `fullAt`, and its format has the bucket. In FIXED_FORMAT, `fullAt` is nil.
-      -- Nothing needs the value before `fullAt`.
+      -- `fullAt` is when the bucket will be full. Only a request for priority 10 (`isHigh`) needs it, and only
+      -- FIXED_AND_BUCKET_FORMAT reads it. With FIXED_FORMAT, `fullAt` is nil.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, unused, fullAt = read(format, value)
       -- 1. Is the value plain?
       -- decision: eight hours
       local isPlain = true
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last plain value. If it is plain, the next values are compared with it.
-        local likeMin, likeMax = findPlainPrefixes(prefix, size, seconds or 0)
-        if likeMin then prefixMin, prefixMax, plainSize, computedPaceNumber = likeMin, likeMax, size, nil end
+        local newPrefixMin, newPrefixMax = findPlainPrefixes(prefix, size, seconds or 0)
+        if newPrefixMin then
+          prefixMin, prefixMax, plainSize, computedPaceNumber = newPrefixMin, newPrefixMax, size, nil
+        end
         -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not plain.
         isPlain = prefix >= prefixMin and prefix < prefixMax
       end
-      -- 2. Is the phase common? There are two kinds of common phases:
-      -- - The first five: the last assigned timestamp is the newest version's own (bit @OWN_TIMESTAMP@).
-      -- - `w` and `s` without this bit: the last assigned timestamp is in bytes 40 to 44, because a version that waits,
-      --   or that was `unchanged`, got no timestamp. An update stays on the short path if the timestamp in these bytes
-      --   is not above the newest version's.
+      -- 2. Is the phase common, and is the last assigned timestamp not above the newest version's? There are two cases:
+      -- - One of the first five phases, which have the bit @OWN_TIMESTAMP@: the last assigned timestamp is the newest
+      --   version's own.
+      -- - `w` or `s` without this bit: the newest version waits or was `unchanged`, so it got no timestamp. The last
+      --   assigned one is in bytes 40 to 44. The short path compares it only for an update.
       local phase = sentAndPhase % @HAS_DRAWN@
       if isPlain and ((phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
         or phase == @NOT_SHOWN@ or phase == @START_SENDING@)
@@ -278,18 +281,19 @@ if #ARGV[1] >= @CALL_BYTES@ then
             -- decision: no token; decision: spacing; decision: budget
             if paceNumber ~= computedPaceNumber then
               computedPaceNumber = paceNumber
-              sentAndPhaseMax, fullAtMax, fullAtMaxOfReserve, nextFullAt, interval, pushes =
+              sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes =
                 computePace(prefix, ARGV[paceNumber], now)
             end
-            -- 5. May the update be sent now? The first send verdict in each 1,000 seconds takes the long path, which
-            -- renews the expiry. SETRANGE does not.
+            -- 5. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it
+            -- takes the long path: SETRANGE keeps the expiry.
             -- decision: spacing; decision: expiry; decision: unchanged
             if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
               -- 6. Which priority does the update get?
               -- decision: budget
               local newBytes, isDemoted
-              if isHigh and fullAt <= (mayUseReserve and fullAtMaxOfReserve or fullAtMax) then
-                newBytes = drawBytes .. version .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAt)
+              if isHigh and fullAt <= (mayUseReserve and fullAtMaxWithReserve or fullAtMax) then
+                newBytes = sendBytesWithDraw .. version
+                  .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAtBytes)
               else
                 newBytes, isDemoted = sendBytes .. version, isHigh
               end
@@ -298,9 +302,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
               if written ~= size then
                 reply = tonumber(written) and MALFORMED or written
               elseif isDemoted then
-                -- `draw` (admit-updates.lua) computes the pushes left by another formula, with the same result. The
-                -- bucket lacks d / interval pushes, rounded up, where d is the whole number fullAt - now. `draw`
-                -- computes this number as floor((d - 1) / interval) + 1. Here pushes - d / interval is rounded down.
+                -- The pushes left are pushes - d / interval, rounded down, where d = fullAt - now. For example, if
+                -- pushes = 4, interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 pushes are left. `draw`
+                -- (admit-updates.lua) has another formula with the same result, because d is a whole number.
                 -- decision: pushes left
                 local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
                 reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
@@ -350,9 +354,9 @@ if #ARGV[1] >= @CALL_BYTES@ then
   end
 
   -- # The reply
-  -- A reply needs the clock only if it is the activity's value: from both, the worker computes the pushes left. Only
-  -- question 6 of the short path makes such a reply, after question 4 has set `sentAndPhaseMax`. So if this variable is
-  -- nil, no reply needs the clock.
+  -- If a reply is the activity's value, the worker computes the pushes left from this value and the clock. Only
+  -- question 6 of the short path makes such a reply, and question 4, before it, sets `sentAndPhaseMax`. So if this
+  -- variable is nil, no reply needs the clock.
   if sentAndPhaseMax then
     replyCount = replyCount + 1
     replies[replyCount] = now

@@ -26,26 +26,26 @@ local suffix = ARGV[2]
 -- and the field `l`. Empty if there are no such audiences.
 local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
--- Returns the audiences that the device leaves now: those in `dropped`, which a registration no longer names, with two
--- exceptions. The device stays in an audience that the registration of another attributes type still names. And it does
--- not leave an audience again that it has left before (field `l`). `changedSuffixes` has the suffixes of the types
--- whose registrations change.
-local function newDepartures(dropped, changedSuffixes, l)
-  local fields = dropped == '' and {} or callRedis('HGETALL', key)
+-- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that some registrations of the
+-- device no longer name, `changedSuffixes` the suffixes of these registrations' types. The result lacks two kinds of
+-- audiences: those that the registration of another attributes type still names, so that the device stays in them; and
+-- those that the device has left before (field `l`).
+local function newDepartures(noLongerNamed, changedSuffixes, l)
+  local fields = noLongerNamed == '' and {} or callRedis('HGETALL', key)
   for index = 1, #fields, 2 do
     if sub(fields[index], 1, 2) == 'm:' and not changedSuffixes[sub(fields[index], 2)] then
-      dropped = without(dropped, fields[index + 1])
+      noLongerNamed = without(noLongerNamed, fields[index + 1])
     end
   end
-  return without(dropped, sub(l, @TIME_BYTES@ + 1))
+  return without(noLongerNamed, sub(l, @TIME_BYTES@ + 1))
 end
 
--- Returns a new field `l` with the audiences in `left`. If the device has just left some of them (`hasNewDepartures`),
--- the field gets a later time than before. So a confirmation with the former time has no effect.
-local function makeFieldL(at, left, hasNewDepartures, l)
-  if left == '' then return '' end
-  local before = #l > @TIME_BYTES@ and read('<I6', l) or 0
-  return pack('<I6', hasNewDepartures and math.max(at, before + 1) or before) .. left
+-- Returns a new field `l` with the audiences in `leftAudiences`. If the device has just left some of them
+-- (`hasNewDepartures`), the field gets a later time than before. So a confirmation with the former time has no effect.
+local function makeFieldL(at, leftAudiences, hasNewDepartures, l)
+  if leftAudiences == '' then return '' end
+  local timeBefore = #l > @TIME_BYTES@ and read('<I6', l) or 0
+  return pack('<I6', hasNewDepartures and math.max(at, timeBefore + 1) or timeBefore) .. leftAudiences
 end
 
 -- # A device: confirmations
@@ -101,9 +101,9 @@ if operation == 'registerDevice' then
     end
   end
   local isStale = sub(registration, 1, @TIME_DIGITS@) < sub(t or '', 1, @TIME_DIGITS@)
-  -- A registration without audiences repeats an earlier call, unless its token came with a command. If the hash now has
-  -- another token or none, with exactly the same time, then this change came after the earlier call. So the hash stays,
-  -- and the registration is stale.
+  -- Only the first call of a registration names audiences; a later call repeats it. (Exception: the token came with a
+  -- command.) If the hash now has another token or none, with exactly the same time, that change came after the first
+  -- call. So the hash stays, and the repeated call is stale.
   if t and not namedAudiences and not isFromCommand
     and sub(registration, 1, @TIME_DIGITS@) == sub(t, 1, @TIME_DIGITS@)
   then
@@ -191,9 +191,9 @@ if operation == 'unregisterDevice' then
   local at, changes, registrations, audiences, l, unregisteredSuffixes = ARGV[2], {}, {}, {}, '', {}
   local fields = callRedis('HGETALL', key)
   for index = 1, #fields, 2 do
-    local first = sub(fields[index], 1, 2)
-    if first == 't:' then registrations[sub(fields[index], 2)] = fields[index + 1] end
-    if first == 'm:' and fields[index + 1] ~= '' then
+    local fieldKind = sub(fields[index], 1, 2)
+    if fieldKind == 't:' then registrations[sub(fields[index], 2)] = fields[index + 1] end
+    if fieldKind == 'm:' and fields[index + 1] ~= '' then
       audiences[#audiences + 1] = {sub(fields[index], 2), fields[index + 1]}
     end
     if fields[index] == 'l' then l = fields[index + 1] end

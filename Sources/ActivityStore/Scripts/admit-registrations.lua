@@ -7,14 +7,16 @@ if isBatch then
   if values.err then return values end
   local _, seconds = serverTime()
   local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
-  -- The bytes of a new activity's value between the token's form and the registration's time.
-  local fresh = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
+  -- In the value of an activity that Redis does not know: the bytes between the token's form and the registration's
+  -- time.
+  local middleOfUnknown = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
-    local bits, form, length, count = read('<BBI2B', calls, position)
+    local bits, form, length, audienceCount = read('<BBI2B', calls, position)
     local timePosition = position + 5
     local audiencesPosition = timePosition + @TIME_BYTES@ + length
-    position = count > 0 and audiencesPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * count or audiencesPosition
+    position =
+      audienceCount > 0 and audiencesPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * audienceCount or audiencesPosition
     local callEnd = position - 1
     if bits >= @REGISTRATION_KEY_REPEATS@ then
       bits, value = bits - @REGISTRATION_KEY_REPEATS@, callRedis('GET', key)
@@ -39,7 +41,7 @@ if isBatch then
           or nil
         local namedAudiences =
           bits % @MENTIONS_AUDIENCES_MODULUS@ >= @MENTIONS_AUDIENCES@
-          and (count > 0 and sub(calls, audiencesPosition + 2, callEnd) or '') or nil
+          and (audienceCount > 0 and sub(calls, audiencesPosition + 2, callEnd) or '') or nil
         reply = performOnActivity('register', key, value,
           read('<I6', calls, timePosition), -- registrationTime
           form, -- newForm
@@ -52,13 +54,13 @@ if isBatch then
       -- Most activities that register are new to Redis. The new value ends with the time, the token and the audiences
       -- of the registration. These three have the same bytes in the call, so the script copies them as they are.
       -- `middle` has the bytes between the token's form and the time.
-      local middle = fresh
+      local middle = middleOfUnknown
       if (bits % @SOURCE_MODULUS@ - bits % @SOURCE_FACTOR@) / @SOURCE_FACTOR@ == @FROM_REREADING@ then
-        middle = sub(fresh, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
-          .. sub(fresh, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
+        middle = sub(middleOfUnknown, 1, @AT_PHASE@ - @AT_DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
+          .. sub(middleOfUnknown, @AT_PHASE@ - @AT_DIGEST@ + 2, @AT_ASSIGNED@ - @AT_DIGEST@) .. pack('<I5', seconds)
       end
-      -- Two bits at once: whether the registration mentions frequent updates and allows them.
-      local head = pack('<I4I2B', updatesUntilSeconds, count > 0 and length + @HAS_AUDIENCES@ or length,
+      -- The activity may get frequent updates if two bits are set: the registration mentions and allows them.
+      local head = pack('<I4I2B', updatesUntilSeconds, audienceCount > 0 and length + @HAS_AUDIENCES@ or length,
         bits % @REGISTRATION_ALLOWS_FREQUENT_MODULUS@
           == @REGISTRATION_MENTIONS_FREQUENT@ + @REGISTRATION_ALLOWS_FREQUENT@
           and form + @ALLOWS_FREQUENT@ or form)

@@ -55,10 +55,10 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
   -- The reply to a 429 is only the number.
   local function settle(key, stored, value, position, now)
     -- The call and the value.
-    local version, byte14, bits, timestamp, digest, token, alertVersion, following = readCall(position)
-    if not stored then return 0, following end
-    if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+    local version, byte14, byte15, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
+    if not stored then return 0, nextPosition end
+    if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
+    local updatesUntilSeconds, tokenLengthAndFlags, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     local phase, newestIsEnd = splitPhase(phaseByte)
     local lastAssignedTimestamp = newestTimestamp
@@ -66,19 +66,19 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
       lastAssignedTimestamp = read('<I5', value, @AT_ASSIGNED@)
     end
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
-      findParts(value, tokenLength, flags, phase)
-    if not tokenEnd then return MALFORMED, following end
+      findParts(value, tokenLengthAndFlags, flags, phase)
+    if not tokenEnd then return MALFORMED, nextPosition end
 
     -- What the settlement changes. `changesParts`: whether it changes a part after the fixed one. `start`: the part
     -- about the start if it changes; otherwise nil.
-    local code, form, changesParts = bits % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
+    local code, form, changesParts = byte15 % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
     local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
       and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
     if code == @THROTTLED@ and updatesUntilSeconds > 0 then
-      local doubled = throttleAfter(throttle, lastSendAt, ARGV[byte14], now)
-      if doubled then throttle, changesParts = doubled, true end
+      local newThrottle = throttleAfter(throttle, lastSendAt, ARGV[byte14], now)
+      if newThrottle then throttle, changesParts = newThrottle, true end
     elseif code < @THROTTLED@ then
       if isNewest then
         nextPhase, removesHeld = phaseAfter(code, phase), heldPosition <= #value
@@ -100,10 +100,10 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
     local leavesAudiences = losesToken or audiences and audiences ~= '' and isAccepted and isNewest and newestIsEnd
 
     -- Writing.
-    local nextByte = nextPhase
-    if phaseByte >= @HAS_DRAWN@ then nextByte = nextByte + @HAS_DRAWN@ end
-    if lastAssignedTimestamp ~= newestTimestamp then nextByte = nextByte - @OWN_TIMESTAMP@ end
-    if newestIsEnd then nextByte = nextByte - @UPPER_CASE@ end
+    local nextPhaseByte = nextPhase
+    if phaseByte >= @HAS_DRAWN@ then nextPhaseByte = nextPhaseByte + @HAS_DRAWN@ end
+    if lastAssignedTimestamp ~= newestTimestamp then nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@ end
+    if newestIsEnd then nextPhaseByte = nextPhaseByte - @UPPER_CASE@ end
     if changesParts or removesHeld or leavesAudiences then
       local registeredAt = read('<I6', value, @AT_REGISTERED@)
       if leavesAudiences then
@@ -116,10 +116,10 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
         -- The value keeps the beginning of the token's SHA-1, so that no command brings this token back.
         retired = sub(redis.sha1hex(token.bytes .. string.char(form)), 1, @RETIRED_BYTES@)
       end
-      local fixedPart = pack('<I6B', nextShownDigest, nextByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
+      local fixedPart = pack('<I6B', nextShownDigest, nextPhaseByte) .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1)
         .. pack('<I6', registeredAt)
-      -- `flags` modulo twice the bit ALLOWS_FREQUENT is the token's form, with this bit. `joinParts` sets the higher
-      -- flags.
+      -- The token's form and the flag ALLOWS_FREQUENT, without the higher flags, which `joinParts` sets. If the token
+      -- is lost, its form becomes 0.
       local nextForm = flags % @ALLOWS_FREQUENT_MODULUS@ - (losesToken and form or 0)
       value = joinParts(updatesUntilSeconds, nextForm, fixedPart, {
         token = losesToken and '' or sub(value, @AT_TOKEN@, tokenEnd), alert = acceptedAlertVersion,
@@ -128,16 +128,16 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
         held = heldPosition <= #value and not removesHeld and sub(value, heldPosition) or '',
       })
       local written = callRedis('SET', key, value, 'PX', '@ACTIVITY_EXPIRY_MILLISECONDS@')
-      if written.err then return written, following end
+      if written.err then return written, nextPosition end
     elseif nextPhase ~= phase or nextShownDigest ~= shownDigest then
-      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', pack('<I6B', nextShownDigest, nextByte))
-      if written ~= #value then return tonumber(written) and MALFORMED or written, following end
+      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', pack('<I6B', nextShownDigest, nextPhaseByte))
+      if written ~= #value then return tonumber(written) and MALFORMED or written, nextPosition end
     end
     local reply = losesToken and 1 or 0
     if formerAudiences and formerAudiences ~= '' and code ~= @THROTTLED@ then
       reply = reply .. '=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences
     end
-    return reply, following
+    return reply, nextPosition
   end
 
   return settle

@@ -31,8 +31,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       local hash = redis.sha1hex(token.bytes .. string.char(token.form))
       if sub(hash, 1, @RETIRED_BYTES@) == retired then return nil end
     end
-    local length, flags = read('<I2B', value, 5)
-    local tokenLength = length % @TOKEN_LENGTH_MODULUS@
+    local tokenLengthAndFlags, flags = read('<I2B', value, 5)
+    local tokenLength = tokenLengthAndFlags % @TOKEN_LENGTH_MODULUS@
     local formBefore, fixedPart = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if rereadAtSeconds and formBefore == 0 and rereadAtSeconds > lastAssignedTimestamp then
       -- Before the loss, pushes may have got timestamps above those of their commands (R11), and phones ignore lower
@@ -43,7 +43,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAtSeconds)
       lastAssignedTimestamp = rereadAtSeconds
     end
-    return sub(value, 1, 4) .. pack('<I2B', length - tokenLength + #token.bytes, flags - formBefore + token.form)
+    return sub(value, 1, 4)
+      .. pack('<I2B', tokenLengthAndFlags - tokenLength + #token.bytes, flags - formBefore + token.form)
       .. fixedPart .. pack('<I6', token.registeredAt) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength),
       lastAssignedTimestamp
   end
@@ -59,9 +60,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return isSameVersion, not isSameVersion and isNewer(version, newestVersion)
   end
 
-  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command.
-  -- They return nil if the command may become the newest version, or if it repeats a newest version that is not
-  -- settled.
+  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command;
+  -- nil if the command may become the newest version, or if it repeats the newest version, which is not settled.
   -- decision: order of versions
 
   -- `isOfEarlierLife`: whether the end belongs to an earlier life, because a newer start has come. False if the end
@@ -100,14 +100,14 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- # Whether the state may be sent now
   -- Returns the pace of an activity: the least time between two pushes, and the numbers of its bucket.
-  local function findPace(number, allowsFrequent)
-    local signedNumber = allowsFrequent and -number or number
-    local pace = paces[signedNumber]
+  local function findPace(paceNumber, allowsFrequent)
+    local signedPaceNumber = allowsFrequent and -paceNumber or paceNumber
+    local pace = paces[signedPaceNumber]
     if not pace then
       local pacePosition = allowsFrequent and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
-      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[number], pacePosition)
-      pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[number]}
-      paces[signedNumber] = pace
+      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
+      pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[paceNumber]}
+      paces[signedPaceNumber] = pace
     end
     return pace
   end
@@ -132,9 +132,9 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   --     the phase of the command's version, which becomes the newest; nil if the value does not change
   --     whether the value loses its held command
   --
-  -- If neither a held alert nor the shown state decides, this table has the reply and the phase. Of two phases, the
-  -- second is for a held command with an alert. `-` means that the value does not change. "Held" means: the newest
-  -- version is held.
+  -- A held alert and a shown state decide first (replies `alertHeld` and `unchanged`). For all other cases, this table
+  -- has the reply and the phase. Of two phases, the second is for a held command with an alert. `-` means that the
+  -- value does not change. "Held" means that the newest version itself is held, not an older command.
   --
   --     command                newer             repeated, held    repeated, not held
   --     may be sent            nil, a or y       nil, k or l       nil, a or y
@@ -147,7 +147,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     local newestIsHeld = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@
     local holdsAlert = phase == @HELD_ALERT@ or phase == @SENDING_HELD_ALERT@ or phase >= @WAITING_OLDER_ALERT@
 
-    -- The command must bring the held alert. But while there is no token, the held command itself stays as it is.
+    -- The worker must add the held alert to the command, and ask again. The exception: the command is the held one
+    -- itself, and there is still no token. Then it just stays held.
     if holdsAlert and not mayReplaceHeldAlert and not (isRepeated and newestIsHeld and not hasToken) then
       return 'alertHeld'
     end
@@ -167,7 +168,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     -- decision: no token; decision: spacing
     local reply = hasToken and 'wait' .. string.format('%.0f', wait) or 'noToken'
     if isRepeated then
-      -- The held command stays held while there is no token. Perhaps it was sent before its token was retired.
+      -- There is no token, so the held command stays held. If it was being sent when its token was retired, the phase
+      -- becomes HELD or HELD_ALERT again.
       if newestIsHeld and not hasToken then return 'held', holdsAlert and @HELD_ALERT@ or @HELD@ end
       -- Every other repeated command keeps its phase.
       return reply
@@ -202,9 +204,10 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
   -- be full.
   -- decision: budget; decision: pushes left
-  local function draw(pace, bits, fullAt, hasDrawn, now)
-    -- The bucket lacks one push for each interval until it is full, and a begun interval counts as a whole one. The
-    -- short path has another formula with the same result, and says why (admit-batches.lua).
+  local function draw(pace, byte15, fullAt, hasDrawn, now)
+    -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
+    -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
+    -- interval) + 1. The short path has another formula with the same result (admit-batches.lua).
     local pushesLeft = pace.pushes
     if fullAt > now then
       local missing = fullAt - now - 1
@@ -212,8 +215,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       if pushesLeft < 0 then pushesLeft = 0 end
     end
     local isHigh, mayUseReserve =
-      bits % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
-      bits % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
+      byte15 % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
+      byte15 % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
     if not isHigh then return @PRIORITY_FIVE@, pushesLeft end
     if hasDrawn then return @PRIORITY_TEN@, pushesLeft end
     if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
@@ -256,7 +259,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- accepted alert. If the update or end brought a new token, the returned value has it.
   --
   -- Variables and parameters:
-  --     isEnd, mayReplaceHeldAlert    bits of the call (CallByte15Bits)
+  --     isEnd, mayReplaceHeldAlert    bits of `byte15`, which CallByte15Bits explains
   --     timestamp                     the timestamp of the call's version
   --     alertVersion                  the version of the command whose alert the call carries
   --     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
@@ -269,12 +272,12 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
     -- The call and the value.
-    local version, byte14, bits, timestamp, digest, token, alertVersion, following = readCall(position)
-    if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, following end
-    local isEnd = bits % @IS_END_MODULUS@ >= @IS_END@
-    local mayReplaceHeldAlert = bits % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
+    local version, byte14, byte15, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
+    if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
+    local isEnd = byte15 % @IS_END_MODULUS@ >= @IS_END@
+    local mayReplaceHeldAlert = byte15 % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
     local seconds = (now - now % 1000) / 1000
-    local updatesUntilSeconds, tokenLength, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
+    local updatesUntilSeconds, tokenLengthAndFlags, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     local phase, newestIsEnd = splitPhase(phaseByte)
     local lastAssignedTimestamp = newestTimestamp
@@ -282,22 +285,23 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       lastAssignedTimestamp = read('<I5', value, @AT_ASSIGNED@)
     end
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
-      findParts(value, tokenLength, flags, phase)
-    if not tokenEnd then return MALFORMED, following end
+      findParts(value, tokenLengthAndFlags, flags, phase)
+    if not tokenEnd then return MALFORMED, nextPosition end
     -- The audiences must first be told that the activity left them (admit.lua: Audiences).
     if audiences and formerAudiences ~= '' then
-      return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, following
+      return 'departures=' .. sub(value, @AT_REGISTERED@, @AT_TOKEN@ - 1) .. formerAudiences, nextPosition
     end
 
     -- The token. If the call brings the token that is stored already, the stored registration time stays.
     local form, hasNewToken = flags % @FORM_MODULUS@, false
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
-      local changed, raised = adoptToken(value, token, retired, lastAssignedTimestamp,
+      local valueWithToken, raisedTimestamp = adoptToken(value, token, retired, lastAssignedTimestamp,
         byte14 % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
-      if changed then
-        local grown = #changed - #value
-        value, lastAssignedTimestamp, hasNewToken = changed, raised, true
-        tokenEnd, startPosition, heldPosition = tokenEnd + grown, startPosition + grown, heldPosition + grown
+      if valueWithToken then
+        local addedByteCount = #valueWithToken - #value
+        value, lastAssignedTimestamp, hasNewToken = valueWithToken, raisedTimestamp, true
+        tokenEnd, startPosition, heldPosition =
+          tokenEnd + addedByteCount, startPosition + addedByteCount, heldPosition + addedByteCount
       end
     end
 
@@ -315,12 +319,12 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         refusal = findRefusalOfUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
       end
     end
-    if refusal and not hasNewToken then return refusal, following end
+    if refusal and not hasNewToken then return refusal, nextPosition end
     if updatesUntilSeconds == 0 then
       updatesUntilSeconds = seconds + @UPDATE_PERIOD_SECONDS@
       value = pack('<I4', updatesUntilSeconds) .. sub(value, 5)
     end
-    if refusal then return store(key, value, stored) or refusal, following end
+    if refusal then return store(key, value, stored) or refusal, nextPosition end
 
     -- Whether the state may be sent now.
     -- An update and an end with the same version are two commands, so neither repeats the other.
@@ -346,32 +350,32 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
     if not nextPhase then
       local failure = hasNewToken and store(key, value, stored)
-      return failure or reply, following
+      return failure or reply, nextPosition
     end
 
-    -- Timestamp, priority and budget. `bucketAndAssigned` has the new bytes after the version: the time at which the
-    -- bucket will be full, and then the last assigned timestamp, unless it is the version's own. Nil: neither is
-    -- written.
+    -- Timestamp, priority and budget. `bucketAndAssigned` has the new bytes after the version; nil: there are none.
+    -- They are the time at which the bucket will be full, and, only if it is not the version's own, the last assigned
+    -- timestamp.
     local maySend, hasDrawn, bucketAndAssigned = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
     if maySend then
       lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
-      local priority, pushesLeft, newFullAt = draw(pace, bits, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
+      local priority, pushesLeft, newFullAt = draw(pace, byte15, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
       if newFullAt then hasDrawn, bucketAndAssigned = true, pack('<I6', newFullAt) end
       reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
     end
 
-    -- Writing. The new bytes are those from the digest to the last send verdict (`statePart`), the version, and
-    -- `bucketAndAssigned`.
-    local nextByte = nextPhase
-    if isEnd then nextByte = nextByte - @UPPER_CASE@ end
-    if hasDrawn then nextByte = nextByte + @HAS_DRAWN@ end
+    -- Writing. The new bytes are the digest, the phase and the time of the last send verdict (`digestPhaseAndTime`),
+    -- the version, and `bucketAndAssigned`.
+    local nextPhaseByte = nextPhase
+    if isEnd then nextPhaseByte = nextPhaseByte - @UPPER_CASE@ end
+    if hasDrawn then nextPhaseByte = nextPhaseByte + @HAS_DRAWN@ end
     if lastAssignedTimestamp ~= timestamp then
-      nextByte = nextByte - @OWN_TIMESTAMP@
+      nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@
       bucketAndAssigned = (bucketAndAssigned or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1))
         .. pack('<I5', lastAssignedTimestamp)
     end
-    local statePart = maySend and pack('<I6BI6', 0, nextByte, now)
-      or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextByte)
+    local digestPhaseAndTime = maySend and pack('<I6BI6', 0, nextPhaseByte, now)
+      or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextPhaseByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
     -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
     -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
@@ -379,11 +383,11 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     local keepsExpiry =
       maySend and isInSameThousandSeconds and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld
-    local newBytes = statePart .. version .. (bucketAndAssigned or '')
+    local newBytes = digestPhaseAndTime .. version .. (bucketAndAssigned or '')
     local failure = writeAdmission(key, stored, value, newBytes, removesHeld and heldPosition, keepsExpiry)
-    if failure or not maySend then return failure or reply, following end
+    if failure or not maySend then return failure or reply, nextPosition end
     local alertEnd = tokenEnd + #acceptedAlertVersion
-    return reply, following, alertEnd < #value and sub(value, 1, alertEnd) or value
+    return reply, nextPosition, alertEnd < #value and sub(value, 1, alertEnd) or value
   end
 
   return admit

@@ -13,9 +13,9 @@ local function splitPhase(phaseByte)
   return phase, newestIsEnd, phaseByte - phase
 end
 
--- Finds the parts of a value of at least @FIXED_BYTES@ bytes. `tokenLength` is the number in bytes 5 and 6 (the length
--- of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns nil if
--- the value's length is not the sum of its parts. Otherwise returns:
+-- Finds the parts of a value of at least @FIXED_BYTES@ bytes. `tokenLengthAndFlags` is the number in bytes 5 and 6 (the
+-- length of the token, with flags), `flags` is byte 7, and `phase` is the letter of the newest version's phase. Returns
+-- nil if the value's length is not the sum of its parts. Otherwise returns:
 --     tokenEnd          the last byte of the token; the accepted alert follows
 --     startPosition     where the part about the start begins; the held command follows
 --     heldPosition      where the held command begins; behind the value if there is none
@@ -26,14 +26,14 @@ end
 --     retired           the beginning of the SHA-1 of the last token that was retired
 --     throttle          the part about the last 429
 -- A part that does not exist is ''.
-local function findParts(value, tokenLength, flags, phase)
+local function findParts(value, tokenLengthAndFlags, flags, phase)
   local alert, audiences, formerAudiences, retired, throttle = '', nil, nil, '', ''
-  local tokenEnd = @AT_TOKEN@ - 1 + tokenLength % @TOKEN_LENGTH_MODULUS@
+  local tokenEnd = @AT_TOKEN@ - 1 + tokenLengthAndFlags % @TOKEN_LENGTH_MODULUS@
   local partPosition = tokenEnd + 1
-  if tokenLength >= @HAS_ACCEPTED_ALERT@ then
+  if tokenLengthAndFlags >= @HAS_ACCEPTED_ALERT@ then
     alert, partPosition = value:sub(partPosition, partPosition + @VERSION_BYTES@ - 1), partPosition + @VERSION_BYTES@
   end
-  if tokenLength % @HAS_AUDIENCES_MODULUS@ >= @HAS_AUDIENCES@ then
+  if tokenLengthAndFlags % @HAS_AUDIENCES_MODULUS@ >= @HAS_AUDIENCES@ then
     local count, formerCount = value:byte(partPosition, partPosition + 1)
     if not formerCount then return nil end
     local formerPosition = partPosition + 2 + @AUDIENCE_DIGEST_BYTES@ * count
@@ -74,16 +74,16 @@ end
 local function joinParts(updatesUntilSeconds, form, fixedPart, parts)
   local token, alert, audiences, formerAudiences = parts.token, parts.alert, parts.audiences, parts.formerAudiences
   local retired, throttle, start, lists = parts.retired, parts.throttle, parts.start, ''
-  local tokenLength, flags = #token, form
-  if alert ~= '' then tokenLength = tokenLength + @HAS_ACCEPTED_ALERT@ end
+  local tokenLengthAndFlags, flags = #token, form
+  if alert ~= '' then tokenLengthAndFlags = tokenLengthAndFlags + @HAS_ACCEPTED_ALERT@ end
   if audiences ~= '' or formerAudiences ~= '' then
-    tokenLength = tokenLength + @HAS_AUDIENCES@
+    tokenLengthAndFlags = tokenLengthAndFlags + @HAS_AUDIENCES@
     lists = string.char(#audiences / @AUDIENCE_DIGEST_BYTES@, #formerAudiences / @AUDIENCE_DIGEST_BYTES@)
       .. audiences .. formerAudiences
   end
   if throttle ~= '' then flags = flags + @HAS_THROTTLE@ end
   if start ~= '' then flags = flags + (#start > @VERSION_BYTES@ and @HAS_START@ + @HAS_CLAIM@ or @HAS_START@) end
   if retired ~= '' then flags = flags + @HAS_RETIRED_TOKEN@ end
-  return struct.pack('<I4I2B', updatesUntilSeconds, tokenLength, flags) .. fixedPart
+  return struct.pack('<I4I2B', updatesUntilSeconds, tokenLengthAndFlags, flags) .. fixedPart
     .. token .. alert .. lists .. retired .. throttle .. start .. parts.held
 end

@@ -38,16 +38,16 @@ local replies = {}
 -- Writes the page again with the next capacity. No entry can be lost: without free memory, Redis refuses only the first
 -- write of a script, and the APPEND of the entry came before.
 local function growPage(key, header, pageBytes)
-  local block = pageBytes + @STRING_OVERHEAD_BYTES@
-  local growth = block <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
-    or block <= @MEDIUM_PAGE_BYTES_MAX@ and @MEDIUM_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
-  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD_BYTES@
-  local expiryLeft, half = callRedis('PTTL', key), capacity / 2
-  if type(expiryLeft) ~= 'number' or expiryLeft <= 0 or pageBytes <= half then return end
+  local blockBytes = pageBytes + @STRING_OVERHEAD_BYTES@
+  local growthBytes = blockBytes <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
+    or blockBytes <= @MEDIUM_PAGE_BYTES_MAX@ and @MEDIUM_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local capacity = math.ceil(blockBytes / growthBytes) * growthBytes - @STRING_OVERHEAD_BYTES@
+  local expiryLeft, halfCapacity = callRedis('PTTL', key), capacity / 2
+  if type(expiryLeft) ~= 'number' or expiryLeft <= 0 or pageBytes <= halfCapacity then return end
   local entries = callRedis('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
   if type(entries) ~= 'string' then return end
   callRedis('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', expiryLeft)
-  callRedis('SETRANGE', key, half - 1, '\0')
+  callRedis('SETRANGE', key, halfCapacity - 1, '\0')
   callRedis('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
 end
 

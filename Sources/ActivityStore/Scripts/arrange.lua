@@ -64,15 +64,15 @@ local expiry = flags == 1 and @PAGE_DEVICE_EXPIRY_MILLISECONDS@ or @PAGE_ACTIVIT
 -- the capacity (append.lua: Memory).
 local function writePage(key, lowerBound, nextLowerBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
-  local block = size + @STRING_OVERHEAD_BYTES@
-  local growth = block <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
-    or block <= @MEDIUM_PAGE_BYTES_MAX@ and @MEDIUM_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
-  local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD_BYTES@
-  local header, half =
+  local blockBytes = size + @STRING_OVERHEAD_BYTES@
+  local growthBytes = blockBytes <= @SMALL_PAGE_BYTES_MAX@ and @SMALL_GROWTH_BYTES@
+    or blockBytes <= @MEDIUM_PAGE_BYTES_MAX@ and @MEDIUM_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
+  local capacity = math.ceil(blockBytes / growthBytes) * growthBytes - @STRING_OVERHEAD_BYTES@
+  local header, halfCapacity =
     char(1, flags) .. pack('<I2', capacity) .. lowerBound .. nextLowerBound .. pack('<I4', seconds), capacity / 2
-  if size > half then
+  if size > halfCapacity then
     callRedis('SET', key, header, 'PX', expiry)
-    callRedis('SETRANGE', key, half - 1, '\0')
+    callRedis('SETRANGE', key, halfCapacity - 1, '\0')
     callRedis('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
   else
     callRedis('SET', key, header .. entries, 'PX', expiry)
@@ -92,7 +92,7 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
   -- Offsets in this script count from 1, except those of SETRANGE.
   local offsets, indexes, oldestTimes = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
-  local offset, bytes = @PAGE_HEADER_BYTES@ + 1, #page
+  local offset, pageBytes = @PAGE_HEADER_BYTES@ + 1, #page
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
   -- Returns what identifies the member of the entry at this byte: the bits for its kind (2) and the form of its id
@@ -104,10 +104,10 @@ if page and #page > @PAGE_BYTES_BEFORE_ARRANGING@ then
       .. sub(page, idOffset, idOffset + (bits >= 16 and 15 or byte(page, idOffset) + 1))
   end
 
-  while offset <= bytes do
-    if offset + @ENTRY_BYTES_MIN@ - 1 > bytes then return MALFORMED end
+  while offset <= pageBytes do
+    if offset + @ENTRY_BYTES_MIN@ - 1 > pageBytes then return MALFORMED end
     local length, position, bits, changedAt = read('<I2I4BI6', page, offset)
-    if length < @ENTRY_BYTES_MIN@ or offset + length - 1 > bytes then return MALFORMED end
+    if length < @ENTRY_BYTES_MIN@ or offset + length - 1 > pageBytes then return MALFORMED end
     local oldestTime = oldestTimes[bits]
     if not oldestTime then
       oldestTime = now

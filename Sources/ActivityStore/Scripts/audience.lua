@@ -293,8 +293,9 @@ if operation == 'finish' then
   local rangeCount = read('<I2', fanoutName, 14)
   local broadcastCount = math.floor(byte22 / @BROADCAST_COUNT_FACTOR@)
   if broadcastCount == 0 and ARGV[5] then
-    -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. A call about a
-    -- range has added it again without the number of broadcasts. A call about a broadcast has this number (ARGV[5]).
+    -- The list had lost this fan-out: the server lost the hash, or there were too many newer fan-outs. Then a call
+    -- about a range added the fan-out again, but without the number of broadcasts. This call is about a broadcast, so
+    -- it has the number (ARGV[5]).
     broadcastCount = ARGV[5] + 0
     fanoutList = sub(fanoutList, 1, fanoutPosition + 20) .. char(@BROADCAST_COUNT_FACTOR@ * broadcastCount)
       .. sub(fanoutList, fanoutPosition + 22)

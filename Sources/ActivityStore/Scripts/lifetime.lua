@@ -29,7 +29,7 @@
 -- | updatedAfterEnd | 0, 0 | an update came after the end, and is kept if the timetable still has the activity |
 -- | ended | when the life began; the time of a restart, if there is one | no more end is needed, see below |
 -- | otherEndAdmitted | when the life began | another end was admitted |
--- | removed | | the life has ended, or the policy no longer limits it |
+-- | endedOrUnlimited | | the life has ended, or the policy no longer limits it |
 -- | check | when the life began, a lease | does the life continue? |
 --
 -- `ended` comes in two cases: a worker's LifetimeKeeper made an end, and this was accepted, failed or expired; or no
@@ -84,7 +84,7 @@ local function removeLife()
   removeCommands()
 end
 
-if operation == 'removed' then
+if operation == 'endedOrUnlimited' then
   if storedLife then removeLife() end
   return 'settled'
 end
@@ -121,8 +121,8 @@ if operation ~= 'updatedAfterEnd' then
   local isKnown = lifeKind == 'b' and (not isStart or at + 0 <= beganAt + 0)
     or not isStart and (lifeKind == 'r' or lifeKind == 'a' and at + 0 >= beganAt + 0)
   if not isKnown then
-    -- A start begins a life without the stored commands. The exception is the restart for which the activity waits: the
-    -- commands stay, because the next restart needs them.
+    -- The stored commands belong to the life before this start, so the script removes them. The exception is the
+    -- restart for which the activity waits: its commands stay, because the next restart needs them.
     if isStart and not (lifeKind == 'r' and beganAt == at) then
       removeCommands()
       storedCommand = nil

@@ -43,10 +43,10 @@ extension Audiences {
             broadcasts[broadcast].unacknowledgedCount += 1
             outgoingRecords.append(.commandResultAfterBroadcast(broadcast))
         }
-        broadcastAcknowledged(broadcast, now: now)
+        callOrRecordAcknowledged(of: broadcast, now: now)
     }
 
-    mutating func broadcastAcknowledged(_ broadcast: BroadcastIndex, now: Moment) {
+    mutating func callOrRecordAcknowledged(of broadcast: BroadcastIndex, now: Moment) {
         broadcasts[broadcast].unacknowledgedCount -= 1
         guard broadcasts[broadcast].unacknowledgedCount == 0 else { return }
         broadcasts[broadcast].enter(.finished)
@@ -89,13 +89,15 @@ extension Audiences {
 
     /// Settles the record of `broadcast` without a result: `earlier` has the same version and writes the result.
     ///
-    /// If the partition of the earlier record has been released, `earlier` gets the partition and the offset of
-    /// `broadcast`, and `broadcast` is freed. This may happen after partitions were added to the fan-out topic.
+    /// The exception: the partition of the earlier record has been released, so that the earlier record cannot settle
+    /// any more. Then `earlier` takes over the partition and offset of `broadcast`, and `broadcast` is freed.
     ///
-    /// Example: the channel belongs to partition 1, and `earlier` came from partition 3, offset 5. Partition 3 is
-    /// released, and later assigned to this lane again. The lane reads offset 5 again, and this record is `broadcast`.
-    /// The released assignment can settle nothing any more, so `earlier` now counts as a record of the new assignment.
-    /// When `earlier` ends, offset 5 settles. If `earlier` is dropped, the lane reads offset 5 again.
+    /// Example, after partitions were added to the fan-out topic. The channel belongs to partition 1, and the record of
+    /// `earlier` came from partition 3, offset 5:
+    /// 1. Partition 3 is released, and later assigned to this lane again. The lane reads offset 5 again. This record is
+    ///    `broadcast`.
+    /// 2. `earlier` takes over the new assignment of partition 3, and offset 5.
+    /// 3. When `earlier` ends, offset 5 settles. If `earlier` is dropped, the lane reads offset 5 again.
     mutating func settleDuplicate(_ broadcast: BroadcastIndex, of earlier: BroadcastIndex, now: Moment) {
         guard isPartitionReleased(of: broadcasts[earlier].record) else {
             return settleWithoutResult(broadcast, now: now)
@@ -170,12 +172,12 @@ extension Audiences {
     /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares, so that its search stays short.
     private static var comparedIdleChannelsMax: Int { 16 }
 
-    /// Frees the slot of an idle channel for a new channel. Returns whether a slot was freed. Without this, one app
-    /// with many channels could block the broadcasts of all apps. (R30)
+    /// Frees the slot of an idle channel for a new channel. Returns whether a slot was freed. If idle channels always
+    /// kept their slots, one app with many channels could block the broadcasts of all apps. (R30)
     ///
-    /// The search continues where the last one ended. Of the first `comparedIdleChannelsMax` idle channels that it
-    /// finds, the one that has been idle longest is freed. A channel keeps its slot until its spacing has passed,
-    /// because only the slot knows when the next push may be sent. (R31)
+    /// The search continues where the last one ended. It compares the first `comparedIdleChannelsMax` idle channels
+    /// that it finds, and frees the one that has been idle longest. It leaves out a channel whose spacing has not
+    /// passed yet, because only the slot knows when the next push may be sent. (R31)
     mutating func evictIdleChannel(now: Moment) -> Bool {
         var longestIdleChannel: ChannelIndex?
         var comparedChannelCount = 0
@@ -216,7 +218,7 @@ extension Audiences {
                 channels[channel].assignmentEpoch == assignmentEpoch
             else { continue }
             channels[channel].enter(phase)
-            removeFromQueue(channel)
+            removeFromReadyChannels(channel)
             if phase == .abandoned, channelsByKey[channels[channel].key] == channel {
                 channelsByKey[channels[channel].key] = nil
             }
@@ -228,9 +230,9 @@ extension Audiences {
         }
     }
 
-    /// Called when the channel's partition is released. If a push is under way, the records of its broadcast, and of
-    /// the broadcast whose alert it carries, may be of other partitions, which this lane keeps. Such records count as
-    /// dropped at once (``noteDroppedBeforeResponse(_:ofApp:)``).
+    /// Called when the channel's partition is released. A push may still be under way. The record of its broadcast, and
+    /// the record of its rider (``BroadcastSlot/rider``), may be of other partitions, which this lane keeps. Such a
+    /// record counts as dropped at once (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again.
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
@@ -245,7 +247,7 @@ extension Audiences {
         }
     }
 
-    private mutating func removeFromQueue(_ channel: ChannelIndex) {
+    private mutating func removeFromReadyChannels(_ channel: ChannelIndex) {
         guard channels[channel].isQueued else { return }
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         var predecessor = ChannelIndex.null

@@ -5,8 +5,8 @@ import Numbers
 /// Handles APNs' responses to broadcasts, and lost channels.
 extension Audiences {
     /// How long the broadcasts of a lost channel wait for a new channel, counted from the request to the keeper or from
-    /// its refusal. After a transient failure, the keeper does not ask APNs for 60 s
-    /// (`transientFailurePauseMilliseconds`), so this wait is longer.
+    /// its refusal. The wait is longer than the keeper's pause: after a transient failure, the keeper does not ask APNs
+    /// for 60 s (`transientFailurePauseMilliseconds`).
     static var replacementChannelWaitMillisecondsMax: Int64 { 65_000 }
 
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
@@ -30,9 +30,9 @@ extension Audiences {
             finishBroadcast(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
         case .channelGone:
-            // While the push was under way, the keeper or a newer record may have named another channel. That
-            // channel is not lost.
-            if channels[channel].lastPushedChannel == channels[channel].apnsChannel.identifier {
+            // The response is about the channel of the push. If the keeper or a newer record has named another channel
+            // since, the core needs no replacement.
+            if channels[channel].channelOfLastPush == channels[channel].apnsChannel.identifier {
                 requestReplacementChannel(channel, now: now)
             }
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)

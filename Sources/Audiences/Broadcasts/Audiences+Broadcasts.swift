@@ -108,13 +108,15 @@ extension Audiences {
                 // The broadcast of an earlier record of this command has written the result.
                 return settleWithoutResult(broadcast, now: now)
             }
-            // At the admission Redis did not know the last timestamp, so it must have lost the hash of the audience
-            // or channel. Raise the timestamp here, because phones ignore one that is not newer.
+            // The broadcast is newer, but its timestamp is not above the last one. So Redis has lost the hash of the
+            // audience or channel, and did not know the last timestamp at the admission. Raise the timestamp here,
+            // because phones ignore a state whose timestamp is not newer.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
-        // No update that was admitted before an end may follow the end, even if the update's version is
-        // newer. So after an end, the channel's newest version is the highest possible one.
+        // An update that Redis admitted before an end may arrive after the end, and its version may be newer. It must
+        // not follow the end. So an end sets the channel's newest version to the highest possible one, and no version
+        // counts as newer.
         let isEnd = record.event == .end
         channels[channel].newestVersion =
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
@@ -123,8 +125,8 @@ extension Audiences {
         if apnsChannel.identifier != channels[channel].apnsChannel.identifier {
             channels[channel].replacementAwaitedUntilMilliseconds = .min
         }
-        // A record does not have the storage policy of a producer's own channel. The core learns this policy
-        // from APNs' response, so the record must not replace it.
+        // Keep the `apnsChannel` of a producer's own channel. The core has learned the channel's storage policy from
+        // APNs' responses, and the record does not have this policy.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = apnsChannel }
         let older = channels[channel].waitingBroadcast
         channels[channel].waitingBroadcast = broadcast
@@ -206,8 +208,8 @@ extension Audiences {
         let isDue = slot.nextPushDueMilliseconds <= now.monotonicMilliseconds
         if slot.waitingBroadcast != .null, slot.broadcastUnderWay == .null, isDue { return enqueue(channel: channel) }
         var dueMilliseconds = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushDueMilliseconds
-        // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
-        // broadcast frees the channel.
+        // The idle time is over, but a broadcast of the channel has not settled yet. No timer is needed for this: the
+        // end of the broadcast frees the channel.
         if dueMilliseconds <= now.monotonicMilliseconds { dueMilliseconds = .max }
         if slot.waitingBroadcast != .null {
             let waitMilliseconds =
@@ -280,7 +282,7 @@ extension Audiences {
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
         broadcasts[broadcast].enter(.underWay)
         let apnsChannel = channels[channel].apnsChannel
-        channels[channel].lastPushedChannel = apnsChannel.identifier
+        channels[channel].channelOfLastPush = apnsChannel.identifier
         let address = apnsChannel.identifier.withBytes { identifier in
             pushAddressBuffer.copyMemory(from: identifier)
             return UnsafeRawBufferPointer(rebasing: pushAddressBuffer[..<identifier.count])

@@ -7,14 +7,17 @@ typealias BroadcastIndex = SlabIndex<BroadcastSlot>
 /// A fan-out record for a channel: one command to an audience in one environment, or to a channel that its producer
 /// manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
-    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. The slot is also freed if the
-    /// broadcast is dropped before it has an outcome, or if an earlier broadcast gets its partition and offset
-    /// (``FanoutRecord/takePartitionAndOffset(of:)``).
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. Usually the slot is freed after
+    /// `finished`. It is freed earlier if the broadcast is dropped, or if an earlier broadcast of the same version
+    /// takes over its partition and offset (``FanoutRecord/takePartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn. Each broadcast begins in this phase.
-        /// Next: `underWay`; `riding` if a newer broadcast replaces this one and carries its alert; `finishing` if the
-        /// channel has or gets a newer broadcast that does not carry its alert, or if this broadcast expires;
-        /// `finished` if an earlier record of the same command writes the result.
+        /// Next:
+        /// - `underWay`
+        /// - `riding` if a newer broadcast replaces this one, and carries the alert that this one brought
+        /// - `finishing` if a newer broadcast replaces this one in another way, if the channel already had a newer one,
+        ///   or if this broadcast expires
+        /// - `finished` if an earlier record of the same command writes the result
         case waiting
         /// The broadcast's push is under way. Next: `finishing`; `waiting` if no stream was free for the push, or if it
         /// must be sent again after APNs' response.
@@ -115,8 +118,8 @@ struct ChannelSlot: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.running
-    /// The channel's id at APNs and its storage policy, from the latest fan-out record or reply of `ChannelKeeper`. But
-    /// the policy of a producer's own channel follows from APNs' responses.
+    /// The channel's id at APNs and its storage policy, from the latest fan-out record or reply of `ChannelKeeper`. The
+    /// policy of a producer's own channel comes from APNs' responses instead.
     var apnsChannel: AudienceChannel
 
     // The ends of the list of the channel's broadcasts, which has the order of arrival; `.null`: the list is empty.
@@ -126,19 +129,19 @@ struct ChannelSlot: BitwiseCopyable {
     var waitingBroadcast = BroadcastIndex.null
     /// The broadcast whose push is under way; `.null`: none.
     var broadcastUnderWay = BroadcastIndex.null
-    /// The channel to which the last push went; ``apnsChannel`` may have changed since. If APNs responds that the
-    /// channel does not exist, it means this one. Nil before the first push.
-    var lastPushedChannel: ChannelIdentifier?
-    /// The highest timestamp that a version (a command's place in the order: ``Version``) got for its push so far: its
-    /// own, or a raised one (R11). Each later version gets a higher one. 0: there was none.
+    /// The channel to which the last push went; nil before the first push. ``apnsChannel`` may have changed since. If
+    /// APNs responds that the channel does not exist, the response is about this channel.
+    var channelOfLastPush: ChannelIdentifier?
+    /// The highest timestamp of the channel's broadcasts so far: a command's own, or a raised one (R11). Each newer
+    /// broadcast must have a higher timestamp. 0: there was none.
     var newestTimestamp: Int64 = 0
-    /// The highest version so far; with the timestamp `.min`: there was none. An end sets the highest version that can
-    /// exist, so that no later version counts as newer. An update then replaces the end only if Redis chose a timestamp
-    /// for the update that is above ``newestTimestamp``.
+    /// The highest version so far; with the timestamp `.min`: there was none. After an end it is the highest version
+    /// that can exist, so that no later version counts as newer. An update then follows the end only if Redis gave it a
+    /// timestamp above ``newestTimestamp``.
     var newestVersion = Version(timestamp: .min, sequence: 0)
     /// When the version with `newestTimestamp` was admitted, UNIX milliseconds; `.min`: there is none. A newer version
-    /// that is admitted later must have a higher timestamp. Otherwise Redis has lost the hash of the audience or
-    /// channel, and the core raises the newer version's timestamp.
+    /// that is admitted later must have a higher timestamp. If it has none, Redis has lost the hash of the audience or
+    /// channel. The core then raises the timestamp of the newer version.
     var newestAdmittedAtWallMilliseconds: Int64 = .min
 
     /// The shortest time between two pushes. It grows and shrinks as ``ChannelPace`` says.
@@ -175,9 +178,9 @@ struct ChannelSlot: BitwiseCopyable {
 enum ChannelPace {
     static let spacingMillisecondsMin: Int64 = 1_000
     static let spacingMillisecondsMax: Int64 = 64_000
-    /// How long an idle channel is kept after the pause that follows its last push. Meanwhile the core recognizes
-    /// records that are read again. The channel is freed earlier if a new channel needs its slot, or if its partition
-    /// is revoked.
+    /// How long the slot of an idle channel is kept. The time begins with the end of the pause after the last push.
+    /// While the slot exists, the core recognizes records that are read again. The slot is freed earlier if a new
+    /// channel needs it, or if the channel's partition is revoked.
     static let idleMillisecondsMax: Int64 = 300_000
 
     static func doubledSpacingMilliseconds(_ milliseconds: Int64) -> Int64 {

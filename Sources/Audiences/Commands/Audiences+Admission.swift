@@ -51,10 +51,11 @@ extension Audiences {
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
     /// the checkpoints of the former ranges.
     ///
-    /// Known issue: the result of a former range may lack its counts, so that the counts of the ranges do not add up to
-    /// the command's own, correct result. This happens if a worker dies after the store has added the range's counts,
-    /// and before Kafka has the range's result. The next owner finds no checkpoint, and writes the result without
-    /// counts.
+    /// Known issue: after such a change, the counts of the former ranges may not add up to the command's own, correct
+    /// result:
+    /// 1. A worker dies after the store has added a range's counts, and before Kafka has the range's result.
+    /// 2. The next command uses another number of ranges, so the store deletes the range's checkpoint.
+    /// 3. The next owner finds no checkpoint, and writes the range's result without counts.
     package static func rangeCount(
         memberCount: Double,
         membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax
@@ -208,7 +209,7 @@ extension Audiences {
         record.priority = slot.priority
         if !slot.policyName.isNone { record.policy = slot.policyName.bytes }
         record.expirationSeconds = slot.ownExpirationSeconds
-        record.alertVersion = slot.alertVersion
+        record.carriedAlertVersion = slot.carriedAlertVersion
         valueWriter.reset()
         record.write(to: &valueWriter)
         commands[command].fanoutValue.free()

@@ -1,14 +1,15 @@
 public import Delivery
 public import LiveActivity
 
-/// Commands that wait for a missing channel of their audience. A start or an update waits until the keeper of channels
-/// has created the channel. Then a start can name the channel, and an update can be broadcast. The limits below may
-/// forbid the wait.
+/// Starts and updates that wait for a missing channel of their audience. With the channel, a start can name it, and an
+/// update can be broadcast.
+/// 1. The command is admitted.
+/// 2. It waits until the keeper of channels responds, at most two seconds.
+/// 3. It is admitted again, because the store must know how many broadcasts belong to the command.
+/// 4. If the wait was without success, the audience's commands of the next minute do not wait.
 ///
-/// The command waits after its admission until the keeper responds, at most two seconds. Then it is admitted
-/// again, because the store must know how many broadcasts belong to the command. After a wait without success,
-/// the audience's commands of the next minute do not wait. So if Apple's channel management is unavailable,
-/// only one command per audience and minute waits.
+/// So if Apple's channel management is unavailable, only one command per audience and minute waits. A command also goes
+/// out without a wait if one of the limits below is reached.
 extension Audiences {
     static var channelWaitMillisecondsMax: Int64 { 2_000 }
     /// The maximum number of commands that wait for a channel. At this number, a further command goes out
@@ -47,7 +48,7 @@ extension Audiences {
             pauseChannelWaits(key, now: now)
             return false
         }
-        removeOldChannelWaitPauses(now: now)
+        removeEndedChannelWaitPausesIfFull(now: now)
         guard mayAwaitChannel(key, now: now) else {
             commands[command].channelAbsence = .notAwaited
             return false
@@ -75,9 +76,9 @@ extension Audiences {
         channelWaitPauseEndMilliseconds[key] = now.monotonicMilliseconds + Self.pauseAfterFailedChannelWaitMilliseconds
     }
 
-    /// If the table is full, removes the pauses that have ended. Apart from this, a pause is removed only when a
-    /// command finds that its audience has the channel.
-    private mutating func removeOldChannelWaitPauses(now: Moment) {
+    /// If the table is full, removes the pauses that have ended. Otherwise a pause stays in the table until a command
+    /// finds that its audience has the channel.
+    private mutating func removeEndedChannelWaitPausesIfFull(now: Moment) {
         guard channelWaitPauseEndMilliseconds.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesRemovedAtMilliseconds
                 + Self.endedPauseRemovalIntervalMilliseconds

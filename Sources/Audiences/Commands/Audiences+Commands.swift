@@ -49,8 +49,9 @@ extension Audiences {
     /// unless one is under way or the audience is paused.
     ///
     /// The commands wait until the batch ends, because by then newer states of an audience have replaced older ones.
-    /// Without this wait, phones might get an old state again: a worker that died may have sent more than it committed,
-    /// and its commands are read again. The store recognizes a repeated command, but not if it has lost its data.
+    /// Without this wait, phones might get an old state again:
+    /// 1. A worker has sent more than it has committed, and dies. Its commands are read again.
+    /// 2. The store has lost its data, so it does not recognize the repeated commands.
     public mutating func endBatch(now: Moment) {
         while let audience = audiencesAwaitingBatchEnd.popFirst() {
             audiences[audience].isAwaitingBatchEnd = false
@@ -64,15 +65,19 @@ extension Audiences {
         audiencesAwaitingBatchEnd.append(audience)
     }
 
-    /// Returns the waiting commands of revoked partitions as `dropped`. Commands under way stay. A rider
-    /// (``CommandSlot/rider``) stays if its carrier is under way or belongs to a partition that is not revoked.
+    /// Returns the waiting commands of partitions that are being revoked, as `dropped`. A command under way stays, and
+    /// so does its rider (``CommandSlot/rider``).
     ///
-    /// A rider may be of another partition than its carrier. If only the carrier is dropped, the rider waits in the
-    /// carrier's place, because the next owner of the carrier's partition does not know the alert.
+    /// A rider may be of another partition than its waiting carrier. What is dropped depends on the partition that is
+    /// being revoked:
+    /// - the partitions of both: both are dropped.
+    /// - only the carrier's: the carrier is dropped. The rider waits in its place, because the next owner of the
+    ///   carrier's partition does not know the alert.
+    /// - only the rider's: neither is dropped.
     ///
-    /// - Parameter isRevocationUnderWay: whether a record's partition is being revoked. Must be false if the record was
-    ///   read in an earlier assignment of its partition: this lane may since have read the record again and settled it
-    ///   as a duplicate. Then no owner reads it once more, so the command would be lost if it were dropped.
+    /// - Parameter isRevocationUnderWay: whether the partition of this record is being revoked. It must be false for a
+    ///   record of an earlier assignment of its partition. This lane may have read that record again, and settled it as
+    ///   a duplicate. Then no owner reads the record once more, so a dropped command would be lost.
     public mutating func dropWaitingCommands(where isRevocationUnderWay: (_ record: RecordIndex) -> Bool) {
         for rawIndex in 0..<commands.indexBound {
             let command = CommandIndex(rawValue: rawIndex)
@@ -126,9 +131,11 @@ extension Audiences {
         return (quietBody, Body.writeWithoutAlert(body, layout, into: quietBody.mutableBuffer))
     }
 
-    /// Makes the current command wait again, because the store replied `wait`. The command becomes the first of the
-    /// audience's waiting commands, or is merged with the first of them if both are updates or ends. No waiting start
-    /// may be admitted before the command: if the command is an end, it would then end the new life. (R13)
+    /// Makes the current command wait again, because the store replied `wait`. If this command and the audience's first
+    /// waiting one are both updates or ends, they are merged. Otherwise this command becomes the first.
+    ///
+    /// A waiting start must not be admitted before this command: if this command is an end, it would then end the new
+    /// life. (R13)
     mutating func putBackCurrentCommand(of audience: AudienceIndex, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .null
@@ -182,7 +189,7 @@ extension Audiences {
 
     private mutating func removeAlertIfOld(of command: CommandIndex, now: Moment) {
         guard commands[command].hasAlert, commands[command].event != .start else { return }
-        let version = commands[command].alertVersion ?? commands[command].version
+        let version = commands[command].carriedAlertVersion ?? commands[command].version
         let alertSeconds = policies[commands[command].policyIndex].alertSeconds
         guard
             AgeRules.isAlertTooOld(
@@ -197,7 +204,7 @@ extension Audiences {
         commands[command].body.free()
         commands[command].body = body
         commands[command].bodyLayout = layout
-        commands[command].alertVersion = nil
+        commands[command].carriedAlertVersion = nil
         commands[command].isAlertExpired = true
     }
 

@@ -9,8 +9,8 @@ import LiveActivity
 /// is in the phase `waiting` before it is added to the list.
 extension Audiences {
     /// Adds a command to those that wait in its audience, and merges it with the last of them if both are updates or
-    /// ends. An update never replaces an end. A waiting end does not make an update `ended` either: only Redis knows
-    /// whether a start has begun a new life since. (R13)
+    /// ends. An update never replaces an end. An update that comes after a waiting end is not finished as `ended` here:
+    /// Redis may know a start that has begun a new life since. (R13)
     mutating func enqueue(_ command: CommandIndex) {
         let audience = commands[command].audience
         let waiting = audiences[audience].lastWaitingCommand
@@ -45,7 +45,7 @@ extension Audiences {
         } else {
             if older == waiting { put(newer, inPlaceOf: older, of: audience) }
             supersedeCommand(older, by: newer)
-            if commands[newer].event == .end { supersedeOlderNeighbors(of: newer, of: audience) }
+            if commands[newer].event == .end { supersedeOlderNeighbours(of: newer, of: audience) }
         }
     }
 
@@ -59,7 +59,7 @@ extension Audiences {
         of audience: AudienceIndex
     ) {
         if waiting == update {
-            let predecessor = predecessor(of: update, of: audience)
+            let predecessor = commandBefore(update, in: audience)
             guard predecessor != .null, commands[predecessor].event != .start else {
                 return put(end, before: update, of: audience)
             }
@@ -75,7 +75,7 @@ extension Audiences {
     private func findEndBefore(_ waiting: CommandIndex, newerThan command: CommandIndex, of audience: AudienceIndex)
         -> CommandIndex?
     {
-        let end = predecessor(of: waiting, of: audience)
+        let end = commandBefore(waiting, in: audience)
         guard end != .null, commands[end].event == .end, commands[end].version > commands[command].version else {
             return nil
         }
@@ -84,15 +84,15 @@ extension Audiences {
 
     /// Supersedes the older updates and ends that wait directly before and behind `end`. Called after `end` was put
     /// where an older command had waited.
-    private mutating func supersedeOlderNeighbors(of end: CommandIndex, of audience: AudienceIndex) {
-        func isOlderUpdateOrEnd(_ neighbor: CommandIndex) -> Bool {
-            neighbor != .null && commands[neighbor].event != .start
-                && commands[neighbor].version < commands[end].version
+    private mutating func supersedeOlderNeighbours(of end: CommandIndex, of audience: AudienceIndex) {
+        func isOlderUpdateOrEnd(_ neighbour: CommandIndex) -> Bool {
+            neighbour != .null && commands[neighbour].event != .start
+                && commands[neighbour].version < commands[end].version
         }
-        let predecessor = predecessor(of: end, of: audience)
-        for neighbor in [predecessor, commands[end].nextCommand] where isOlderUpdateOrEnd(neighbor) {
-            unlinkCommand(neighbor, of: audience)
-            supersedeCommand(neighbor, by: end)
+        let predecessor = commandBefore(end, in: audience)
+        for neighbour in [predecessor, commands[end].nextCommand] where isOlderUpdateOrEnd(neighbour) {
+            unlinkCommand(neighbour, of: audience)
+            supersedeCommand(neighbour, by: end)
         }
     }
 
@@ -116,7 +116,7 @@ extension Audiences {
         commands[newer].body.free()
         commands[newer].body = body
         commands[newer].bodyLayout = layout
-        commands[newer].alertVersion = commands[older].alertVersion ?? commands[older].version
+        commands[newer].carriedAlertVersion = commands[older].carriedAlertVersion ?? commands[older].version
         let rider = commands[older].rider
         guard rider == .null else {
             // The alert came from `rider`, an even older command. From now on, `newer` carries it, so `older`
@@ -140,10 +140,10 @@ extension Audiences {
         audiences[audience].lastWaitingCommand = command
     }
 
-    /// Puts a command where `waiting` waits, and takes `waiting` out of the list. At another place, the command could
-    /// wait behind a start that is newer than the command.
+    /// Puts a command where `waiting` waits, and removes `waiting` from the list. If the command were added to the end
+    /// of the list instead, it could wait behind a newer start.
     mutating func put(_ command: CommandIndex, inPlaceOf waiting: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = predecessor(of: waiting, of: audience)
+        let predecessor = commandBefore(waiting, in: audience)
         commands[command].nextCommand = commands[waiting].nextCommand
         if predecessor == .null {
             audiences[audience].firstWaitingCommand = command
@@ -154,7 +154,7 @@ extension Audiences {
     }
 
     private mutating func put(_ command: CommandIndex, before waiting: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = predecessor(of: waiting, of: audience)
+        let predecessor = commandBefore(waiting, in: audience)
         guard predecessor != .null else { return prependCommand(command, to: audience) }
         put(command, behind: predecessor, of: audience)
     }
@@ -166,7 +166,7 @@ extension Audiences {
     }
 
     /// Returns the command that waits before `command` in its audience's list; `.null` if `command` is the first.
-    private func predecessor(of command: CommandIndex, of audience: AudienceIndex) -> CommandIndex {
+    private func commandBefore(_ command: CommandIndex, in audience: AudienceIndex) -> CommandIndex {
         var predecessor = CommandIndex.null
         var current = audiences[audience].firstWaitingCommand
         while current != command, current != .null { (predecessor, current) = (current, commands[current].nextCommand) }
@@ -175,7 +175,7 @@ extension Audiences {
     }
 
     mutating func unlinkCommand(_ command: CommandIndex, of audience: AudienceIndex) {
-        let predecessor = predecessor(of: command, of: audience)
+        let predecessor = commandBefore(command, in: audience)
         let next = commands[command].nextCommand
         if predecessor == .null {
             audiences[audience].firstWaitingCommand = next

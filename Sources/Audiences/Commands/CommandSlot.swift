@@ -62,7 +62,7 @@ struct CommandSlot: BitwiseCopyable {
     var staleDateSeconds: Int64
     /// The version of the older command whose alert the body carries: the age of the alert counts from its timestamp.
     /// Nil if the alert is the command's own, or if there is none.
-    var alertVersion: Version?
+    var carriedAlertVersion: Version?
     var policyName: HeapBytes
     /// For a start: the template for the ids of its activities.
     var activityTemplate: HeapBytes
@@ -82,8 +82,8 @@ struct CommandSlot: BitwiseCopyable {
     var recordTimestampMilliseconds: Int64
     /// When the worker received the record, UNIX milliseconds.
     var receivedAtWallMilliseconds: Int64
-    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied. Set also if
-    /// the store did not admit the command, because the result then reports when the store decided.
+    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied. Also set if
+    /// the store did not admit the command: the result then says when the store decided.
     @CompactOptional var admittedAtWallMilliseconds: Int64?
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
@@ -91,8 +91,8 @@ struct CommandSlot: BitwiseCopyable {
     /// The environments whose channel the command waits for: bit `n` stands for the environment with the raw value `n`.
     /// (A Swift `Set` is not `BitwiseCopyable`.)
     var awaitedEnvironmentBits: UInt8 = 0
-    /// When the command's wait for a channel ends at the latest (monotonic milliseconds), also after the wait; `.max`:
-    /// no wait has begun.
+    /// When the command's wait for a channel ends at the latest (monotonic milliseconds); `.max`: no wait has begun.
+    /// The value stays after the wait.
     var channelWaitEndMilliseconds: Int64 = .max
     /// Whether the command waits for a channel or has waited for one. A command waits at most once.
     var hasAwaitedChannel = false
@@ -144,8 +144,7 @@ struct AudienceSlot: BitwiseCopyable {
     /// When the store permits the audience's next command, if it replied `wait` (monotonic milliseconds). `.min`: it
     /// has not replied `wait`.
     var pausedUntilMilliseconds: Int64 = .min
-    /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends. Then
-    /// the audience is in ``Audiences/audiencesAwaitingBatchEnd``, and must not be added again.
+    /// Whether the audience is in ``Audiences/audiencesAwaitingBatchEnd``, so that it is not added twice.
     var isAwaitingBatchEnd = false
 }
 

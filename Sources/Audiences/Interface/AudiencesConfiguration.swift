@@ -39,17 +39,16 @@ public struct AudiencesConfiguration: Sendable {
     /// From a start to an audience, the core makes a start command for each device. This is the maximum number of such
     /// commands that Kafka has not acknowledged yet. At least 1.
     public var unacknowledgedStartsMax = 1_024
-    /// Half of the first pause after APNs could not take a push. With 200 ms, the pauses after the first, second and
-    /// third failure for a member or a broadcast are 400, 800 and 1,600 ms, and so on up to `retryMillisecondsMax`. A
-    /// random part of up to a half is removed from each pause. If APNs never processed the push, the first retries may
-    /// have no pause.
+    /// Half of the pause after the first failed attempt for a member or a broadcast. Each further failure doubles the
+    /// pause. With 200 ms, the pauses are 400, 800, 1,600 ms, and so on, up to `retryMillisecondsMax`. A random part of
+    /// up to a half is removed from each pause. If APNs never processed the push, the first retries may have no pause.
     var retryBaseMilliseconds: Int64 { min(200, retryMillisecondsMax) }
     /// The longest pause before a retry: 60 s, or the longest pause of single commands (`worker.retryMillisecondsMax`)
     /// if that is shorter.
     var retryMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
-    /// The pause of a push whose retry the pool's retry budget does not permit, or whose token APNs has limited (429).
-    /// A random part of up to a half is removed. If the usual pause after a failed attempt is longer, it applies
-    /// instead.
+    /// The least pause in two cases: the pool's retry budget does not permit the retry, or APNs has limited the token
+    /// of a round's member (429). A random part of up to a half is removed. If the usual pause after a failed attempt
+    /// is longer, it applies instead.
     public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push
     /// after the last checkpoint get it again. When a version has reached all its members, the round records a

@@ -99,7 +99,7 @@ public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var handoverResult: HandoverResult
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied. Set also if
-    /// the store did not admit the command, because the result then reports when the store decided.
+    /// When the store last replied to the command's admission, UNIX milliseconds; nil: it has not replied. Also set if
+    /// the store did not admit the command: the result then says when the store decided.
     public var admittedAtWallMilliseconds: Int64?
 }

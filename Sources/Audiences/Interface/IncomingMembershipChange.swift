@@ -4,9 +4,9 @@ public import LiveActivity
 /// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
 /// during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
-    /// The member that changes. The core returns it when its audiences know of the change, or when the store has
-    /// refused the change permanently. If a member that joined gets a push with an audience's newest state, the core
-    /// also waits for APNs' response to this push, but at most a second.
+    /// The member that changes. The core returns it when each of its audiences knows of the change, or when the store
+    /// has refused the change permanently. A member that joins may get a push with an audience's newest state. The core
+    /// then also waits for APNs' response to this push, but at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
@@ -15,8 +15,8 @@ public struct IncomingMembershipChange {
     /// or other new data.
     public var wasMemberOfAllAudiences: Bool
     public var formerAudiences: AudienceList
-    /// When the member left `formerAudiences`, UNIX milliseconds. The member's entry from a later registration stays
-    /// valid.
+    /// When the member left `formerAudiences`, UNIX milliseconds. If a later registration has added the member to an
+    /// audience again, the audience keeps the entry of that registration.
     public var leftAtWallMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer

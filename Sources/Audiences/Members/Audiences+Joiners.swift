@@ -66,19 +66,20 @@ extension Audiences {
             newestStateRequestsByKey[key] = request
             return storeQueue.append(.readNewestState(request))
         }
-        membershipChanges[change].nextInQueue = newestStateRequests[request].firstLaterChange
-        newestStateRequests[request].firstLaterChange = change
+        membershipChanges[change].nextInQueue = newestStateRequests[request].firstChangeForNextRequest
+        newestStateRequests[request].firstChangeForNextRequest = change
     }
 
     /// - Parameter reply: nil if the store refused the request.
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
-        // Changes that came after the request was queued wait for another reply, so queue the request again for them.
-        // If there are none, free it. Do this before the loop, which may request the state of the same audience again.
-        newestStateRequests[request].firstChange = slot.firstLaterChange
-        newestStateRequests[request].firstLaterChange = .null
-        if slot.firstLaterChange == .null {
+        // Changes that came after the request was queued need another reply, so queue the request again for them. If
+        // there are none, free the request. Do this before the loop, because the loop may request the state of the same
+        // audience again.
+        newestStateRequests[request].firstChange = slot.firstChangeForNextRequest
+        newestStateRequests[request].firstChangeForNextRequest = .null
+        if slot.firstChangeForNextRequest == .null {
             newestStateRequestsByKey[slot.key] = nil
             newestStateRequests.free(request)
         } else {
@@ -244,7 +245,7 @@ extension Audiences {
     }
 
     private mutating func retryJoinerPush(_ change: MembershipChangeIndex, isPermitted: Bool, now: Moment) {
-        queueMemberForDelivery(change)
+        queueMemberForReturn(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
@@ -281,8 +282,8 @@ extension Audiences {
     }
 
     /// Whether the member's push has failed before, or the member's pool is unavailable. If slots are scarce, the core
-    /// gives up the push to such a member, so that others can join. It never gives up the push to another member for
-    /// this reason: a round may have passed its position, and then only this push brings it the newest state.
+    /// gives up such a push, so that other members can join. It keeps every other push, although slots are scarce: a
+    /// round may have passed the member's position, and then only this push brings the newest state.
     private func isPushDelayedByAPNs(_ change: MembershipChangeIndex, at milliseconds: Int64) -> Bool {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         return membershipChanges[change].failedAttemptCount > 0
@@ -292,8 +293,7 @@ extension Audiences {
     private mutating func handleRefusedJoinerToken(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let slot = membershipChanges[change]
         let isRegisteredLater =
-            result.invalidAtWallMilliseconds >= 0
-            && slot.registeredAtWallMilliseconds >= result.invalidAtWallMilliseconds
+            result.invalidAtWallMilliseconds.map { slot.registeredAtWallMilliseconds >= $0 } ?? false
         // Send the push again later in two cases:
         // - The token may be valid: APNs says when it died, and it was registered then or later.
         // - The refusal cannot be recorded, because the table of refused members is full.
@@ -318,7 +318,7 @@ extension Audiences {
         if now.monotonicMilliseconds >= membershipChanges[change].allNotifiedAtMilliseconds
             + Self.settlementDelayMillisecondsMax
         {
-            queueMemberForDelivery(change)
+            queueMemberForReturn(change)
         }
         switch membershipChanges[change].phase {
         case .backingOff where membershipChanges[change].dueMilliseconds <= now.monotonicMilliseconds:

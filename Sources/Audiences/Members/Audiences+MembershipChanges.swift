@@ -58,14 +58,14 @@ extension Audiences {
     }
 
     /// Queues the member for ``takeMemberWithEndedChange()``, if this change has not done so before.
-    mutating func queueMemberForDelivery(_ change: MembershipChangeIndex) {
-        guard !membershipChanges[change].wasMemberQueuedForDelivery else { return }
-        membershipChanges[change].wasMemberQueuedForDelivery = true
+    mutating func queueMemberForReturn(_ change: MembershipChangeIndex) {
+        guard !membershipChanges[change].wasMemberQueuedForReturn else { return }
+        membershipChanges[change].wasMemberQueuedForReturn = true
         membersWithEndedChange.append(membershipChanges[change].member)
     }
 
     mutating func endMembershipChange(_ change: MembershipChangeIndex) {
-        queueMemberForDelivery(change)
+        queueMemberForReturn(change)
         let key = MemberKey(membershipChanges[change].member, identifier: membershipChanges[change].identifier)
         if membershipChangesByKey[key] == change { membershipChangesByKey[key] = nil }
         releaseState(of: change)

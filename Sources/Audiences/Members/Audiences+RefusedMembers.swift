@@ -19,7 +19,6 @@ extension Audiences {
         let isDead = outcome == .unregistered
         let kind = kind(of: tag)
         let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
-        let hasInvalidationTime = result.invalidAtWallMilliseconds >= 0
         let registeredAtWallMilliseconds = registeredAtWallMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
@@ -33,9 +32,8 @@ extension Audiences {
                 kind: kind,
                 httpStatus: result.status,
                 attemptCount: UInt16(push.failedAttemptCount) + 1,
-                invalidAtWallMilliseconds: hasInvalidationTime
-                    ? result.invalidAtWallMilliseconds : now.wallMilliseconds,
-                hasInvalidationTime: hasInvalidationTime,
+                invalidAtWallMilliseconds: result.invalidAtWallMilliseconds ?? now.wallMilliseconds,
+                hasInvalidationTime: result.invalidAtWallMilliseconds != nil,
                 sentAtWallMilliseconds: result.sentAtWallMilliseconds,
                 responseAtWallMilliseconds: result.responseAtWallMilliseconds,
                 registeredAtWallMilliseconds: registeredAtWallMilliseconds
@@ -71,7 +69,6 @@ extension Audiences {
         _ result: PushResult,
         now: Moment
     ) {
-        let hasInvalidationTime = result.invalidAtWallMilliseconds >= 0
         let refusedMember = refusedMembers.allocate(
             RefusedMemberSlot(
                 tag: 0,
@@ -84,9 +81,8 @@ extension Audiences {
                 kind: .activity,
                 httpStatus: result.status,
                 attemptCount: UInt16(member.failedAttemptCount) + 1,
-                invalidAtWallMilliseconds: hasInvalidationTime
-                    ? result.invalidAtWallMilliseconds : now.wallMilliseconds,
-                hasInvalidationTime: hasInvalidationTime,
+                invalidAtWallMilliseconds: result.invalidAtWallMilliseconds ?? now.wallMilliseconds,
+                hasInvalidationTime: result.invalidAtWallMilliseconds != nil,
                 sentAtWallMilliseconds: result.sentAtWallMilliseconds,
                 responseAtWallMilliseconds: result.responseAtWallMilliseconds,
                 registeredAtWallMilliseconds: member.registeredAtWallMilliseconds
@@ -141,7 +137,7 @@ extension Audiences {
 
     /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
     /// one, the member gets its outcome.
-    mutating func refusedMemberAcknowledged(_ refusedMember: RefusedMemberIndex, now: Moment) {
+    mutating func callOrRecordAcknowledged(about refusedMember: RefusedMemberIndex, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }
         let (rawTag, round, outcome) = (
@@ -207,11 +203,11 @@ extension Audiences {
     /// replied.
     public mutating func refuseNextActivityStoreCall(now: Moment) {
         guard let refusedMember = activityStoreQueue.popFirst() else { preconditionFailure("no call waits") }
-        refusedMemberAcknowledged(refusedMember, now: now)
+        callOrRecordAcknowledged(about: refusedMember, now: now)
     }
 
     public mutating func activityStoreReplied(tag: UInt64, now: Moment) {
-        refusedMemberAcknowledged(refusedMember(ofActivityStoreCall: tag), now: now)
+        callOrRecordAcknowledged(about: refusedMember(ofActivityStoreCall: tag), now: now)
     }
 
     private func refusedMember(ofActivityStoreCall tag: UInt64) -> RefusedMemberIndex {
@@ -226,7 +222,7 @@ extension Audiences {
             activityStoreQueue.pause(now: now)
             activityStoreQueue.append(refusedMember)
         case .unexplained: activityStoreQueue.setAside(refusedMember, now: now)
-        case .refused: refusedMemberAcknowledged(refusedMember, now: now)
+        case .refused: callOrRecordAcknowledged(about: refusedMember, now: now)
         }
     }
 }

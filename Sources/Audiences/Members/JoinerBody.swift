@@ -1,9 +1,10 @@
 import LiveActivity
 
-/// The body for members that join, in the form in which the store keeps it.
+/// The body for members that join, in the form in which the store keeps it: the body without its alert, then two bytes
+/// (little-endian) that say where the timestamp is in the body.
 ///
-/// It is the body without its alert, then two bytes (little-endian): the offset of the timestamp in the body. The store
-/// may raise the timestamp above the command's. So the core writes the raised timestamp into the body, at this offset.
+/// The store may raise the timestamp above the command's. When a member joins, the core writes the raised timestamp
+/// into the body at this place.
 package enum JoinerBody {
     private static let timestampOffsetBytes = 2
 

@@ -87,7 +87,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var failedAttemptCount: UInt8 = 0
     /// Whether the member has been queued for ``Audiences/takeMemberWithEndedChange()``, so that `Delivery` settles the
     /// member's registration. Each change queues its member once.
-    var wasMemberQueuedForDelivery = false
+    var wasMemberQueuedForReturn = false
     var hasLaterChange = false
     /// When every audience had been notified (monotonic milliseconds); `.max`: not yet.
     var allNotifiedAtMilliseconds: Int64 = .max
@@ -107,8 +107,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
         wasMemberOfAllAudiences = incoming.wasMemberOfAllAudiences
         identifierByteCount = incoming.identifier.count
         tokenByteCount = incoming.token.count
-        // If the member leaves and joins the same audience, the audience keeps the entry with the later time. So leave
-        // out the entry about leaving, except if the member left after its registration.
+        // A change may say that the member left an audience and joined it again. The audience keeps the entry with the
+        // later time. So leave out the entry about leaving, unless it is the later one.
         let formerAudiences = incoming.formerAudiences.filter { left in
             incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
                 || !incoming.joinedAudiences.contains(left)
@@ -199,9 +199,9 @@ struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// The first of the linked changes that wait for the store's reply to this request.
     var firstChange: MembershipChangeIndex
-    /// The first of the linked changes that came after the request was queued; `.null`: none. The request is made once
-    /// more for them, because the store may have read the state before these members joined the audience.
-    var firstLaterChange = MembershipChangeIndex.null
+    /// The first of the linked changes that came after this request was queued; `.null`: none. The request is made once
+    /// more for them, because the store may have read the state before their members joined the audience.
+    var firstChangeForNextRequest = MembershipChangeIndex.null
 
     init(_ key: AudienceKey, for change: MembershipChangeIndex) {
         self.key = key

@@ -27,8 +27,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var invalidAtWallMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
-    /// When the push was sent (UNIX milliseconds; -1 if it was not sent completely), and when APNs responded.
-    var sentAtWallMilliseconds: Int64
+    /// When the push was sent (UNIX milliseconds; nil if it was not sent completely), and when APNs responded.
+    @CompactOptional var sentAtWallMilliseconds: Int64?
     var responseAtWallMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtWallMilliseconds: Int64
@@ -54,7 +54,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         attemptCount: UInt16,
         invalidAtWallMilliseconds: Int64,
         hasInvalidationTime: Bool,
-        sentAtWallMilliseconds: Int64,
+        sentAtWallMilliseconds: Int64?,
         responseAtWallMilliseconds: Int64,
         registeredAtWallMilliseconds: Int64
     ) {
@@ -70,9 +70,9 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.attemptCount = attemptCount
         self.invalidAtWallMilliseconds = invalidAtWallMilliseconds
         self.hasInvalidationTime = hasInvalidationTime
-        self.sentAtWallMilliseconds = sentAtWallMilliseconds
         self.responseAtWallMilliseconds = responseAtWallMilliseconds
         self.registeredAtWallMilliseconds = registeredAtWallMilliseconds
+        self.sentAtWallMilliseconds = sentAtWallMilliseconds
     }
 
     private static let tokenByteOffset = 256

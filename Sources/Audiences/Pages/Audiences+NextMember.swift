@@ -22,7 +22,7 @@ extension Audiences {
                 let position = pages[page].position(memberIndex)
                 return position < end ? NextMember(page: page, memberIndex: memberIndex, position: position) : nil
             }
-            guard !awaitsNextPage(page, end: end) else { return nil }
+            guard !needsUnrequestedPage(after: page, end: end) else { return nil }
             page = pages[page].nextPage
         }
         return nil

@@ -51,10 +51,9 @@ extension Audiences {
     /// - Returns: false if there is no room for a page now.
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
-        // If there is no room for a page, discard the members that the round has read ahead. This frees their pages.
-        // Those members may have to wait for the parked member anyway: a round is at most one lap ahead of its parked
-        // members.
-        if !hasRoomForPage(of: round) { discardPrefetchedMembers(of: round) }
+        // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
+        // They may have to wait for the parked member anyway: the round stops one lap above its lowest parked position.
+        if !hasRoomForPage(of: round) { discardUnsentMembersToReadAgain(of: round) }
         guard hasRoomForPage(of: round) else { return false }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true

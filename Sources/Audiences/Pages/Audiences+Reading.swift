@@ -53,14 +53,16 @@ extension Audiences {
         return nil
     }
 
-    /// Whether the page after this one in the segment is needed and was not requested yet. Until it is, the round must
-    /// not go on to the next page in its list, because it would skip the members between the two.
-    func awaitsNextPage(_ page: PageIndex, end: UInt64) -> Bool {
+    /// Whether the round needs the page that follows this one in the segment, and has not requested it yet. If so, the
+    /// round must stop at this page: the next page in its list is a later one, and the members between the two would be
+    /// skipped.
+    func needsUnrequestedPage(after page: PageIndex, end: UInt64) -> Bool {
         pages[page].hasUnrequestedNextPage && pages[page].endPosition < end
     }
 
-    /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time, and fewer
-    /// if the range is short: it must not read a segment again whose members of the previous lap are still under way.
+    /// Whether the round may read the next segment. It reads at most `segmentsAheadMax` segments at a time, and at most
+    /// as many as its range has. One segment more would be the first of them again, in the next lap, while its members
+    /// of this lap are still under way.
     private func mayReadNextSegment(_ round: RoundIndex, end: UInt64) -> Bool {
         let slot = rounds[round]
         guard slot.progress.readPosition < end else { return false }
@@ -136,26 +138,26 @@ extension Audiences {
     mutating func directoryReceived(_ page: PageIndex, _ bytes: UnsafeRawBufferPointer?, now: Moment) {
         guard pages[page].phase != .discarded else { return freePageAndOfferRoom(page) }
         let wantedPosition = UInt32(truncatingIfNeeded: pages[page].startPosition)
-        var wantedPageBound: UInt32?
-        var nextPageBound: UInt32?
+        var wantedPageLowerBound: UInt32?
+        var nextPageLowerBound: UInt32?
         let bounds = bytes ?? UnsafeRawBufferPointer(start: nil, count: 0)
         for offset in stride(from: 0, to: bounds.count / 4 * 4, by: 4) {
             let bound = UInt32(littleEndian: bounds.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
             if bound <= wantedPosition {
-                wantedPageBound = max(wantedPageBound ?? 0, bound)
+                wantedPageLowerBound = max(wantedPageLowerBound ?? 0, bound)
             } else {
-                nextPageBound = min(nextPageBound ?? .max, bound)
+                nextPageLowerBound = min(nextPageLowerBound ?? .max, bound)
             }
         }
         pages[page].directoryReadCount += 1
-        guard let wantedPageBound, wantedPageBound != pages[page].unusablePageLowerBound,
+        guard let wantedPageLowerBound, wantedPageLowerBound != pages[page].unusablePageLowerBound,
             pages[page].directoryReadCount < Self.directoryReadsMax
         else {
             // The store has no readable page for the first position, so the page becomes ready without members. The
             // round continues at the lower bound of the next page, or at the end of the segment.
-            return makeReady(page, upTo: nextPageBound, now: now)
+            return makeReady(page, nextPageLowerBound: nextPageLowerBound, now: now)
         }
-        pages[page].lowerBound = wantedPageBound
+        pages[page].lowerBound = wantedPageLowerBound
         pages[page].enter(.requestingPage)
         requestPage(page)
     }
@@ -178,7 +180,7 @@ extension Audiences {
         }
         let wantedReferences = UnsafeBufferPointer(rebasing: memberReferenceBuffer[firstWantedIndex..<memberCount])
         pages[page].load(bytes, members: wantedReferences)
-        makeReady(page, upTo: memberPage.nextLowerBound, now: now)
+        makeReady(page, nextPageLowerBound: memberPage.nextLowerBound, now: now)
     }
 
     /// Corrects the app's sum of page bytes: until now, the page counted with its expected bytes. If the page is larger
@@ -197,10 +199,15 @@ extension Audiences {
         requestPage(page)
     }
 
-    private mutating func makeReady(_ page: PageIndex, upTo bound: UInt32?, now: Moment) {
+    /// Makes a page ready, with the members that were read, or without members.
+    ///
+    /// - Parameter nextPageLowerBound: where the next page of the segment begins, and so this page ends; nil: this page
+    ///   is the last one of its segment.
+    private mutating func makeReady(_ page: PageIndex, nextPageLowerBound: UInt32?, now: Moment) {
         let segmentStart = pages[page].segmentStartPosition
-        pages[page].endPosition = segmentStart + (bound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
-        pages[page].hasUnrequestedNextPage = bound != nil
+        pages[page].endPosition =
+            segmentStart + (nextPageLowerBound.map { UInt64($0) } ?? MemberLocation.positionsPerSegment)
+        pages[page].hasUnrequestedNextPage = nextPageLowerBound != nil
         pages[page].enter(.ready)
         pages[page].readAtMilliseconds = now.monotonicMilliseconds
         correctPageByteTotal(page)
@@ -228,10 +235,10 @@ extension Audiences {
             rounds[round].progress.complete(upTo: min(slot.endPosition, end))
             rounds[round].progress.sendPosition = rounds[round].progress.presentPosition
             rounds[round].checkpoints.revision += 1
-            // The members of the page at or above `end` got no push, because no version reaches them yet. When a
-            // version does, they are read again: reading then continues at the completed position.
             let mustReadNextPage =
                 slot.hasUnrequestedNextPage && slot.endPosition < end && rounds[round].phase == .running
+            // The page may have members at or above `end`. They got no push, because no version reaches them yet. They
+            // are read again when a version does: reading then continues at the completed position.
             if slot.endPosition >= end {
                 rounds[round].progress.readPosition = rounds[round].progress.completedPosition
             }
@@ -272,7 +279,7 @@ extension Audiences {
     }
 
     /// Discards the members that have not had their turn. If the round reads on, call
-    /// ``discardPrefetchedMembers(of:)`` instead, which also makes it read on from its present position.
+    /// ``discardUnsentMembersToReadAgain(of:)`` instead, which also makes it read on from its present position.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards.
     mutating func discardUnsentMembers(of round: RoundIndex) {
@@ -292,17 +299,18 @@ extension Audiences {
     }
 
     /// Discards the members that were read ahead, so that they are read again: members may have joined or left since.
-    ///
-    /// Otherwise a member that joins shortly before a newer version might never get the newer version: on joining, the
-    /// member is shown the older version, and the round's pages lack the member.
+    /// Otherwise a member might never get a newer version:
+    /// 1. The round reads a page.
+    /// 2. A member joins, and is shown the version that is now the newest.
+    /// 3. A newer version comes. It goes to the members of the page, but the page lacks the new member.
     mutating func refreshPages(of round: RoundIndex) {
-        discardPrefetchedMembers(of: round)
+        discardUnsentMembersToReadAgain(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
     /// Discards the members that have not had their turn, so that they are read again. The caller must call
     /// ``offerPageRoom(_:)`` afterwards; ``refreshPages(of:)`` calls both.
-    mutating func discardPrefetchedMembers(of round: RoundIndex) {
+    mutating func discardUnsentMembersToReadAgain(of round: RoundIndex) {
         discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
     }

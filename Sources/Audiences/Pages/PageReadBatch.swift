@@ -3,8 +3,9 @@ import Delivery
 /// Requests for pages and directories, collected so that they are sent together.
 ///
 /// A request that leaves alone costs the store and this process a write, a read and a wakeup each, which is several
-/// times the cost of the page's bytes. So a request waits a short time for others. But if many of the lane's pages are
-/// only requested, few rounds (``RoundSlot``) have members to send to, and the requests leave at once.
+/// times the cost of the page's bytes. So a request waits a short time for others. The exception: if many of the lane's
+/// pages are requested and not read yet, few rounds (``RoundSlot``) have members to send to. Then the requests leave at
+/// once.
 struct PageReadBatch: ~Copyable {
     /// The longest time that a request waits for others. With this wait and shared checkpoints, a round of 1,000,000
     /// members causes 2,100 instead of 7,800 reads of the server's socket (Measurements.md).

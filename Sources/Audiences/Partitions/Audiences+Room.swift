@@ -4,8 +4,8 @@ import LiveActivity
 /// The core's request to rewind a partition of the fan-out topic: to read it again from this offset, after this pause.
 public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
-    /// How long the partition stays paused before it is read again. If an offset was too far ahead for the partition's
-    /// ledger, older records must settle in this time.
+    /// How long the partition stays paused before it is read again. 0 for passed-over records, which now have room.
+    /// More than 0 for an offset that was too far ahead for the partition's ledger: older records must settle first.
     public var pauseMilliseconds: Int64
 }
 
@@ -18,9 +18,9 @@ public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The shortest time from a rewind of a partition to its next rewind because of passed-over records; also how long
-    /// reading pauses after the ledger was full. A rewind is not free: all later records of the partition are read
-    /// again, also those that are settled.
+    /// The shortest time between a rewind of a partition and its next rewind to passed-over records. A rewind is
+    /// expensive: all later records of the partition are read again, also those that are settled. Reading also pauses
+    /// for this time after the ledger was full.
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
@@ -31,9 +31,9 @@ extension Audiences {
         guard let round = roundsByKey[key] else {
             return offset <= firstPassedOverOffsetOfApp ?? .max && mayBeginRound(appIndex)
         }
-        // A round takes no version while its own partition is being revoked. Perhaps the round does not know
-        // the last owner's checkpoint yet, because the store has not replied to its claim. With a new version, it would
-        // replace this checkpoint in the store.
+        // A round takes no version while its own partition is being revoked. If the store has not replied to the
+        // round's claim yet, the round does not know the last owner's checkpoint. With a new version, it would replace
+        // this checkpoint in the store.
         guard isPartitionAssigned(of: round) else { return false }
         // A record must not overtake an earlier record of its range that was passed over. The round knows the first
         // passed-over record of its own partition. In another partition, passed-over records of all ranges of the app
@@ -53,9 +53,10 @@ extension Audiences {
     /// idle channel for a new one. A channel has only a few records at a time, because a newer state replaces the one
     /// that waits.
     ///
-    /// There is no room while the channel's partition is being revoked. The channel has then dropped its waiting
-    /// broadcast. If the broadcast's record is read again from another partition, the channel would settle it as a
-    /// repetition, and its state would be lost.
+    /// There is no room while the channel's partition is being revoked. Otherwise a state could be lost:
+    /// 1. The channel has dropped its waiting broadcast.
+    /// 2. The record of this broadcast is read again, from another partition.
+    /// 3. The channel settles the record as a repetition, although the state was never sent.
     mutating func ensureRoomForBroadcast(_ key: ChannelKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
             offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex) ?? .max,
@@ -96,8 +97,9 @@ extension Audiences {
         partitions[record.partition]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
         guard let round = roundsByKey[key] else { return }
-        // Note only offsets of the round's own partition: offsets of two partitions cannot be compared. Also, this lane
-        // does not read the record again if the other partition is revoked, so the noted offset would stay.
+        // Note only offsets of the round's own partition, for two reasons. Offsets of two partitions cannot be
+        // compared. And if the other partition is revoked, this lane does not read the record again, so the noted
+        // offset would stay.
         if rounds[round].partition == record.partition {
             rounds[round].versions.firstPassedOverOffset = min(
                 rounds[round].versions.firstPassedOverOffset ?? .max,
@@ -129,12 +131,12 @@ extension Audiences {
             )
     }
 
-    /// Treats a record as dropped, although a push of its version or broadcast is still under way. So this lane reads
-    /// the record again before it takes newer records of the record's partition: another worker may now work on the
-    /// same range or channel. The version or broadcast itself is dropped when the push has ended.
+    /// Notes a record as dropped while a push of its version or broadcast is still under way: another worker may now
+    /// work on the same range or channel. So this lane reads the record again before it takes newer records of the
+    /// record's partition. The version or broadcast itself is dropped when the push has ended.
     ///
-    /// - Returns: the assignment epoch that the record must get. No partition has this epoch, so nothing is noted or
-    ///   settled for the record later.
+    /// - Returns: the assignment epoch that the caller must give to the record. No partition has this epoch, so nothing
+    ///   is noted or settled for the record later.
     mutating func noteDroppedBeforeResponse(_ record: FanoutRecord, ofApp appIndex: UInt16) -> UInt32 {
         noteDropped(record, ofApp: appIndex)
         return 0
@@ -151,12 +153,15 @@ extension Audiences {
         // If the arrived versions need no more pushes, keep the last owner's checkpoint: when the passed-over record is
         // read again, its version continues where the last owner stopped.
         //
-        // Otherwise forget the checkpoint. The round now sends the newest arrived version to all parked members, also
-        // to those that the passed-over version has passed. If the passed-over version is newer, it must reach these
-        // members again, or they would keep the older state. So later it does not continue from the checkpoint, but
-        // passes through the whole range again. Members to which the last owner had sent it get it twice. Known issue:
-        // a parked member may get the older state after the newer one. The phone ignores the older state because of its
-        // timestamp.
+        // Otherwise forget the checkpoint, so that the passed-over version later passes through the whole range:
+        // 1. The round now sends the newest arrived version to all parked members, also to those that the passed-over
+        //    version has passed.
+        // 2. If the passed-over version is newer, it must reach these members again. Otherwise they would keep the
+        //    older state.
+        // 3. Members to which the last owner had sent the passed-over version get it twice.
+        //
+        // Known issue: a parked member may get the older state after the newer one. The phone ignores the older state
+        // because of its timestamp.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }

@@ -15,11 +15,11 @@ struct PassedOverRecords: ~Copyable {
     private let windowOffsetCount: Int
     private var bits: UnsafeMutablePointer<UInt64>?
     private(set) var count = 0
-    /// For each app: its first record that was passed over. An app has no entry if the reading under way will reach
-    /// this record (``noteRewind(to:)``).
+    /// For each app: its first record that was passed over. An app has no entry while the partition is being read
+    /// again, and this reading will reach the record (``noteRewind(to:)``).
     ///
-    /// Of the app's later records, the core takes only those for ranges that already have a round (``RoundSlot``). So
-    /// the others stay in order.
+    /// While an app has an entry, the core takes later records of the app only for ranges that already have a round
+    /// (``RoundSlot``). So the records of all other ranges stay in order.
     private(set) var lowestRecords: [LowestRecord] = []
     /// The first offset that was too far ahead for the partition's ledger; nil: there is none. The partition stops
     /// here: no record from this offset on is received before the partition is read again.

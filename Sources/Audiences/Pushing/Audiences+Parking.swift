@@ -149,22 +149,21 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn, because this version carries an alert to the
-    /// member's position. At its next turn, the member has a higher position, to which the alert is not carried. False
-    /// if the alert is too old, or if APNs responded to the member's last attempt with 429.
+    /// Whether a member must get the newest version before its next turn. It must if this version carries an alert to
+    /// the member's present position. At its next turn, the member has a higher position, to which the alert is not
+    /// carried. False if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.last
         return newest != .null && !wasThrottled && rangeVersions[newest].bringsCarriedAlert(to: position)
             && !isAlertTooOld(newest, now: now)
     }
 
-    /// Finishes the parked members that need no push any more:
-    /// - Members that the newest version will reach in their next turn are `superseded`. The exception: members that
-    ///   must get the alert of this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``) stay parked until
-    ///   the version has expired.
-    /// - The other members are `expired` if the newest version has expired.
-    ///
-    /// Leaves out the members on which the core works now (``ParkedMember/isUnderWay``).
+    /// Finishes the parked members that need no push any more. Leaves out the members on which the core works now
+    /// (``ParkedMember/isUnderWay``).
+    /// - A member that the newest version will reach in its next turn is `superseded`. But if it must get the alert of
+    ///   this version earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``), it stays parked until the version has
+    ///   expired.
+    /// - Any other member is `expired` if the newest version has expired.
     mutating func expireParkedMembers(of round: RoundIndex, now: Moment) {
         let newest = rounds[round].versions.last
         guard newest != .null, rounds[round].members.firstParked != .null else { return }

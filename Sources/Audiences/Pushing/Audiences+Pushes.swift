@@ -11,10 +11,10 @@ struct OfferedPush: BitwiseCopyable {
 
 /// Chooses the next push of a pool: a broadcast, or a push to a member.
 extension Audiences {
-    /// A round with this many parked members or more sends pushes only to them. Its checkpoint names each of them, and
-    /// must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow: the pushes in flight may end
-    /// with further parked members.
-    static var parkedMembersPerRoundThreshold: UInt32 { 256 }
+    /// A round with this many parked members or more halts: it sends pushes only to them. Its checkpoint names each
+    /// parked member, and must not exceed ``AudienceLimits/checkpointBytesMax``. The number may still grow a little,
+    /// because each push in flight may end with a parked member.
+    static var parkedCountThatHaltsRound: UInt32 { 256 }
     /// A pool for which the lane has requested no push for this long counts as unavailable: usually the lane requests
     /// pushes in each iteration for every pool that is not full. The members of an unavailable pool are parked, so that
     /// a round can reach the members of the app's other pool.
@@ -116,7 +116,7 @@ extension Audiences {
             || rounds[round].members.parkedDueMilliseconds.sandbox <= now.monotonicMilliseconds
         // Each push may end with a parked member. So offer one only if there is room to park one more.
         guard hasRoomToPark else { return .blocked }
-        guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else {
+        guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else {
             return hasDueParkedMember ? .blocked : .nothing
         }
         let offer = offerFromPages(of: round, environment, now: now)
@@ -170,7 +170,7 @@ extension Audiences {
             }
             guard pageMember.environment == environment else {
                 guard isPoolUnavailable(pageMember.environment, of: round, now: now) else { return .blocked }
-                guard rounds[round].members.parkedCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
+                guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else { return .nothing }
                 park(
                     pageMember,
                     at: next.position,

@@ -5,7 +5,7 @@ import Numbers
 /// Decides what APNs' response to a push means for the member.
 extension Audiences {
     /// Whether the tag of a response belongs to a push of this core.
-    public static func isPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
+    public static func isOwnPush(tag: UInt64) -> Bool { tag & PushTag.audiencesCoreBit != 0 }
 
     /// How many retries of a push to a member may follow without a pause, if the response (`retrySoon`) and the pool
     /// permit it. Every other retry comes after a pause. (R21)
@@ -179,10 +179,11 @@ extension Audiences {
     /// registered then or later. Perhaps APNs does not know this registration yet, so the core sends the push
     /// again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
-        let isRegisteredLater =
-            result.invalidAtWallMilliseconds >= 0
-            && registeredAtWallMilliseconds(tag) >= result.invalidAtWallMilliseconds
-        if isRegisteredLater { return retryMember(tag, push, result, now: now) }
+        if let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds,
+            registeredAtWallMilliseconds(tag) >= invalidAtWallMilliseconds
+        {
+            return retryMember(tag, push, result, now: now)
+        }
         recordRefusal(tag, push, .unregistered, result, now: now)
     }
 

@@ -79,8 +79,9 @@ extension Audiences {
                 times: versionSlot.times
             )
             let isClosed = versionSlot.endPosition - versionSlot.startPosition != slot.progress.positionsPerLap
-            // The window of a closed version must not reach above the completed position: from the next owner, the
-            // members above this position get a newer version, and they must count only for the newer version.
+            // In the checkpoint, the window of a closed version must not reach above the completed position. The
+            // members above this position get a newer version from the next owner, and must count only for the newer
+            // version.
             if isClosed {
                 entry.positionCount =
                     max(entry.startPosition, min(versionSlot.endPosition, slot.progress.completedPosition))

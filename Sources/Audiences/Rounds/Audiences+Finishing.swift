@@ -37,8 +37,8 @@ extension Audiences {
         while rangeVersion != .null {
             let slot = rangeVersions[rangeVersion]
             let hasPassedAll = completedPosition >= slot.endPosition && lowestParkedPosition >= slot.endPosition
-            // A version with an empty window has no members of its own, so it does not wait for parked members, which
-            // may wait for hours. It waits only for its push to a parked member of an older version.
+            // A version with an empty window has no members of its own. So it does not wait for parked members, which
+            // may stay parked for hours. It waits only if it is being pushed to a parked member of an older version.
             let isEmpty =
                 slot.isSuperseded && slot.startPosition == slot.endPosition && !isInFlightToParkedMember(rangeVersion)
             if slot.phase == .underWay, hasPassedAll || isEmpty {
@@ -111,10 +111,10 @@ extension Audiences {
             rangeVersions[rangeVersion].unacknowledgedCount += 1
             outgoingRecords.append(.commandResult(rangeVersion))
         }
-        versionAcknowledged(rangeVersion, now: now)
+        callOrRecordAcknowledged(of: rangeVersion, now: now)
     }
 
-    mutating func versionAcknowledged(_ rangeVersion: RangeVersionIndex, now: Moment) {
+    mutating func callOrRecordAcknowledged(of rangeVersion: RangeVersionIndex, now: Moment) {
         rangeVersions[rangeVersion].unacknowledgedCount -= 1
         guard rangeVersions[rangeVersion].unacknowledgedCount == 0 else { return }
         let round = rangeVersions[rangeVersion].round

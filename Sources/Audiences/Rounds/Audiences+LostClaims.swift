@@ -33,8 +33,9 @@ extension Audiences {
     private static var claimPauseMilliseconds: Int64 { 500 }
     private static var pauseDoublingsMax: UInt8 { 6 }
 
-    /// If a claim was held for longer than this, `consecutiveLossCount` begins at 0 again. The time is twice the
-    /// longest pause: while two workers take a round from each other, neither holds it longer than the longest pause.
+    /// If a claim was held for longer than this before its loss, `consecutiveLossCount` begins at 0 again. The time is
+    /// twice the longest pause: while two workers take a round from each other, neither holds it longer than the
+    /// longest pause.
     private static var lossCountResetAfterMilliseconds: Int64 { 2 * claimPauseMilliseconds << Int64(pauseDoublingsMax) }
 
     /// Called when the store does not have this worker's newest claim for the round's range. It may have another
@@ -54,7 +55,7 @@ extension Audiences {
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
         if areMembersLost {
             rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
-            storeLostAtMilliseconds = now.monotonicMilliseconds
+            storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds
         }
         rounds[round].enter(.awaitingClaim)
         discardPagesAndOfferRoom(of: round)
@@ -111,13 +112,15 @@ extension Audiences {
         case reachedLimit
     }
 
-    /// - Parameter claim: the round's claim. The pause after its loss is over.
+    /// Returns how far the round's wait for its members has come. Call it only when the pause after the loss is over.
+    ///
+    /// - Parameter claim: the claim that the round has lost.
     private func memberWait(of claim: RoundClaim, now: Moment) -> MemberWait {
         if now.monotonicMilliseconds - claim.nextClaimAtMilliseconds >= Self.membersWaitMillisecondsMax {
             return .reachedLimit
         }
         guard let lostSinceMilliseconds = claim.membersLostSinceMilliseconds else {
-            // The round has lost only its claim, and no members.
+            // The round has lost only its claim, and no members. But it also waits if the store lacks members now.
             return mustRoundsWait ? .underWay : .over
         }
         return lostSinceMilliseconds < membersLastCompleteAtMilliseconds ? .over : .underWay
@@ -149,10 +152,10 @@ extension Audiences {
         storeQueue.append(.claim(round))
     }
 
-    /// Called for an abandoned round whose pushes may still be in flight. Some of its records may be of other
-    /// partitions, which this lane keeps. These records count as dropped at once
-    /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads them again. So a member whose push is in flight
-    /// now gets the state a second time.
+    /// Called when a round is abandoned. Its pushes may still be in flight. Some of its records may be of other
+    /// partitions, which this lane keeps. Such a record counts as dropped at once
+    /// (``noteDroppedBeforeResponse(_:ofApp:)``), and this lane reads it again. So a member whose push is in flight now
+    /// gets the state a second time.
     mutating func noteDroppedVersionsOfOtherPartitions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

@@ -139,7 +139,7 @@ extension Audiences {
             policyIndex: policyIndex,
             ownExpirationSeconds: command.expirationSeconds,
             staleDateSeconds: command.staleDateSeconds,
-            alertVersion: instruction.alertVersion ?? command.version,
+            alertVersion: instruction.carriedAlertVersion ?? command.version,
             alertSeconds: policies[policyIndex].alertSeconds,
             commandIdentifier: unescaped(command.identifier, from: value),
             trace: HeapBytes(copying: incoming.record.trace),

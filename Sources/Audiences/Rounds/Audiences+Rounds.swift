@@ -51,8 +51,8 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // No record of these versions has arrived yet, so return all. Some may be older than the newest settled
-        // version: a version that is replaced before it reaches any member settles early, while older versions are
+        // No record of these versions has arrived yet, so return all of them. The newest settled version may be newer
+        // than some: a version that is replaced before it reaches any member settles early, while older versions are
         // open.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
@@ -79,10 +79,11 @@ extension Audiences {
             version > newestSeenVersion ? now.monotonicMilliseconds : nil
     }
 
-    /// Whether the round must send nothing, because the store has admitted a version newer than all that the round
-    /// knows, and that version's record has not arrived. False while one of the round's records is passed over (R30):
-    /// it may be the missing record, and may get room only when the older versions have ended. To wait would be a
-    /// deadlock.
+    /// Whether the round must send nothing. It must if the store has admitted a version newer than all that the round
+    /// knows, and the record of this version has not arrived.
+    ///
+    /// False while one of the round's records is passed over (R30). The passed-over record may be the missing one, and
+    /// may get room only when the older versions have ended. If the round waited for it, the wait could last forever.
     func awaitsNewerVersion(_ round: RoundIndex) -> Bool {
         rounds[round].versions.newestAdmittedMissingSinceMilliseconds != nil
             && rounds[round].versions.firstPassedOverOffset == nil
@@ -170,8 +171,8 @@ extension Audiences {
     }
 
     /// Closes every version under way (``closeVersion(_:of:)``), because the members above the present position get a
-    /// newer version. The round does not have the record of that version: the record was passed over (R30), or it is
-    /// for other ranges, or in another partition.
+    /// newer version. The round does not have the record of the newer version. There are three possible reasons: the
+    /// record was passed over (R30), is for other ranges, or is in another partition.
     mutating func closeAllVersions(of round: RoundIndex) {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

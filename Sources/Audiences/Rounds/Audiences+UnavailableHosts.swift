@@ -10,8 +10,8 @@ extension Audiences {
     private static var closeOlderVersionsAfterMilliseconds: Int64 { 10_000 }
 
     /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
-    /// previous version began there too, the round has sent nothing in between, and the noted time stays. Otherwise the
-    /// time is now.
+    /// previous version began there too, the round has sent nothing since then, so the noted time stays. Otherwise the
+    /// noted time is now.
     mutating func noteStallBegin(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition

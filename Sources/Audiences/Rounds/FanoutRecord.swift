@@ -57,8 +57,8 @@ struct FanoutRecord: BitwiseCopyable {
     }
 
     /// Takes over the partition and offset of another record with the same version, because this record's own partition
-    /// has been released. So when the version or broadcast ends, the duplicate's offset settles. If the version or
-    /// broadcast is dropped instead, the duplicate is read again.
+    /// has been released. When this record's version or broadcast ends, the offset of the duplicate settles. If the
+    /// version or broadcast is dropped instead, the duplicate is read again.
     mutating func takePartitionAndOffset(of duplicate: FanoutRecord) {
         (partition, assignmentEpoch, offset) = (duplicate.partition, duplicate.assignmentEpoch, duplicate.offset)
     }

@@ -7,9 +7,10 @@ typealias RangeVersionIndex = SlabIndex<RangeVersionSlot>
 /// A range version, in short a version: what one command to an audience brings to one range (``SegmentRange``), with
 /// the fan-out record. (R28)
 struct RangeVersionSlot: BitwiseCopyable {
-    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows again when the
-    /// round is claimed again. The slot is freed when the version settles or is dropped with its round, or when another
-    /// slot of the same version gets its partition and offset (``FanoutRecord/takePartitionAndOffset(of:)``).
+    /// *Next* names the phases that may follow; ``enter(_:)`` traps on every other. `received` follows only when the
+    /// round is claimed again. The slot is freed when the version settles, or is dropped with its round. It is also
+    /// freed when another slot of the same version takes over its partition and offset
+    /// (``FanoutRecord/takePartitionAndOffset(of:)``).
     enum Phase: UInt8, BitwiseCopyable {
         /// The version waits until the core has claimed its round. Each version begins in this phase. Next: `underWay`;
         /// `finishing` if the version is late (``RangeVersionSlot/isLate``). A version that is repeated, or not newer
@@ -52,8 +53,9 @@ struct RangeVersionSlot: BitwiseCopyable {
     var policyName: HeapBytes
     var activityTemplate: HeapBytes
     /// Only for a start to an audience with channels: the command's `aps` dictionary without `input-push-token` and
-    /// without the closing brace. The core completes it for a device that has a channel or a token. Empty: the start
-    /// names a channel itself, or the audience has none; each device then gets the command's dictionary unchanged.
+    /// without the closing brace. For each device, the core adds the channel or `input-push-token`, and the brace.
+    /// Empty in two cases: the start names a channel itself, or the audience has none. Each device then gets the
+    /// command's dictionary unchanged.
     var dictionaryWithoutPushInput = HeapBytes.none
     /// A second body of this version, which differs from the first by its alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
@@ -62,8 +64,9 @@ struct RangeVersionSlot: BitwiseCopyable {
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. If no
-    /// newer version had come, the alert's own version would have passed these positions.
+    /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. The
+    /// positions are one lap, which begins where the alert's own version began, even if that version was closed before
+    /// the lap was complete.
     var carriedAlertFirstPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
@@ -105,7 +108,7 @@ struct RangeVersionSlot: BitwiseCopyable {
         alternateBody = .none
         carriedAlertRange = .absent
         (carriedAlertFirstPosition, carriedAlertEndPosition) = (0, 0)
-        record.alertVersion = record.instruction.alertVersion ?? record.version
+        record.alertVersion = record.instruction.carriedAlertVersion ?? record.version
         record.alertSeconds = ownAlertSeconds
         (startPosition, endPosition) = (0, 0)
         counts = MemberOutcomeCounts()

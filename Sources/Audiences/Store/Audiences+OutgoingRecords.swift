@@ -23,9 +23,10 @@ extension Audiences {
         case .fanout: fanoutRecordReported(outgoingRecord.command, isTooLarge: report == .tooLarge)
         // The broker may have refused a result as too large. Another attempt would not help, so the core treats the
         // result as acknowledged.
-        case .rangeResult, .commandResult: versionAcknowledged(outgoingRecord.rangeVersion, now: now)
-        case .broadcastResult, .commandResultAfterBroadcast: broadcastAcknowledged(outgoingRecord.broadcast, now: now)
-        case .memberResult, .invalidation: refusedMemberAcknowledged(outgoingRecord.refusedMember, now: now)
+        case .rangeResult, .commandResult: callOrRecordAcknowledged(of: outgoingRecord.rangeVersion, now: now)
+        case .broadcastResult, .commandResultAfterBroadcast:
+            callOrRecordAcknowledged(of: outgoingRecord.broadcast, now: now)
+        case .memberResult, .invalidation: callOrRecordAcknowledged(about: outgoingRecord.refusedMember, now: now)
         case .start: startCommandProduced(outgoingRecord.pageMember, isTooLarge: report == .tooLarge, now: now)
         }
     }
@@ -65,7 +66,7 @@ extension Audiences {
             recordTimestampMilliseconds: command.recordTimestampMilliseconds,
             receivedAtWallMilliseconds: command.receivedAtWallMilliseconds,
             admittedAtWallMilliseconds: command.admittedAtWallMilliseconds ?? -1,
-            alertVersion: command.alertVersion,
+            carriedAlertVersion: command.carriedAlertVersion,
             isAlertExpired: command.isAlertExpired,
             channelsForStarts: command.event == .start ? command.channels : AudienceChannels(),
             channelAbsence: command.channelAbsence
@@ -211,7 +212,7 @@ extension Audiences {
             result.sentTimestamp = versionSlot.record.instruction.grant.timestamp
             result.recordTimestampMilliseconds = versionSlot.record.instruction.recordTimestampMilliseconds
             result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtWallMilliseconds
-            result.sentAtMilliseconds = refusedMember.sentAtWallMilliseconds
+            result.sentAtMilliseconds = refusedMember.sentAtWallMilliseconds ?? -1
             result.responseAtMilliseconds = refusedMember.responseAtWallMilliseconds
             result.write(to: &valueWriter)
         }

@@ -209,7 +209,7 @@ extension Audiences {
         case .readPage(let page): pageReceived(page, reply?.bytes, now: now)
         case .removeMember(let refusedMember):
             if reply != nil { countMembershipChange(.left, of: refusedMembers[refusedMember].appIndex) }
-            refusedMemberAcknowledged(refusedMember, now: now)
+            callOrRecordAcknowledged(about: refusedMember, now: now)
         case .changeMember(let change):
             if reply != nil {
                 countMembershipChange(

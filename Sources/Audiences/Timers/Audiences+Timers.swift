@@ -4,8 +4,9 @@ extension Audiences {
     /// Makes ``advance(now:)`` check a slot at `dueMilliseconds` (monotonic). The caller must also store this time in
     /// the slot: a timer is obsolete if its slot has another time.
     ///
-    /// The queue's limit is twice the number of slots. So in a full queue, at least half of the timers are obsolete or
-    /// repeated. Their removal makes room for many new timers, so removals are rare.
+    /// If the queue is full, obsolete and repeated timers are removed first. At least half of the timers in a full
+    /// queue are such timers, because its limit is twice the number of slots. So a removal makes room for many new
+    /// timers, and is rare.
     mutating func startTimer(_ owner: TimerQueue.Owner, dueMilliseconds: Int64) {
         if timers.isFull { removeObsoleteTimers() }
         timers.append(TimerQueue.Timer(dueMilliseconds: dueMilliseconds, owner: owner))

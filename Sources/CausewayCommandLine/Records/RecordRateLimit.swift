@@ -2,7 +2,8 @@ import Glibc
 
 /// Limits how many records are written per second, spread evenly.
 package struct RecordRateLimit {
-    /// The longest sleep. Signals and Kafka's reports are checked only between two sleeps.
+    /// The longest sleep. It is short, because the sender checks for signals and Kafka's reports only between two
+    /// sleeps.
     private static let sleepMillisecondsMax: Int64 = 50
 
     /// Records per second; nil for no limit.

@@ -8,8 +8,9 @@ package struct RecordOrigin {
     package static let headerName: StaticString = "replayed"
 
     package var positionText: [UInt8]
-    /// The time of the original record, UNIX milliseconds. The copy keeps this time, because for a worker, this is when
-    /// the command's token was registered. 0: the copy gets the present time.
+    /// The time of the original record, UNIX milliseconds; 0: the copy gets the present time. The copy keeps the time
+    /// of the original, because a command may contain a token. For a worker, such a token was registered at the time of
+    /// the record. With a newer time, an old token would replace a newer one.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {
@@ -29,9 +30,9 @@ package struct RecordSender {
         package var failedTags: [UInt64] = []
         /// The tags of the records that were sent with a tag and have no report yet.
         private var unreportedTags: Set<UInt64> = []
-        /// Why the first failed record failed; nil: no record failed. A missing acknowledgement is a failure too. If
-        /// no broker has responded, and the sender has a `brokerMonitor`, this is the monitor's reason, which names the
-        /// cause.
+        /// Why the first failed record failed; nil: no record failed. A record without an acknowledgement has failed
+        /// too. If no broker has responded, ``RecordSender/flushAndClose(flushTimeoutMilliseconds:)`` sets the reason
+        /// of the `brokerMonitor` instead, if there is one, because that reason names the cause.
         package var failureReason: String?
 
         /// Counts a record that the producer has taken.
@@ -76,8 +77,9 @@ package struct RecordSender {
         }
     }
 
-    /// The longest wait for the last acknowledgements: by then librdkafka has reported each record
-    /// (`delivery.timeout.ms`).
+    /// The longest wait for the last acknowledgements. It is as long as `delivery.timeout.ms` in
+    /// `KafkaProperties.producerDefaults`: after that time, librdkafka reports a record without an acknowledgement as
+    /// failed.
     package static let flushTimeoutMilliseconds: Int64 = 120_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has responded.
@@ -93,8 +95,8 @@ package struct RecordSender {
     package private(set) var tally = Tally()
 
     /// - Parameters:
-    ///   - producer: the producer to use. ``flushAndClose(flushTimeoutMilliseconds:)`` closes it. If this initializer
-    ///     throws, the initializer has closed it.
+    ///   - producer: the producer to use. Do not close it: ``flushAndClose(flushTimeoutMilliseconds:)`` does that, or
+    ///     this initializer, if it throws.
     ///   - brokerMonitor: the producer's log handler, which prints a message if no broker responds; nil: no message.
     package init(
         producer: Producer,
@@ -169,8 +171,8 @@ package struct RecordSender {
     /// time is reported as failed, although a broker may have it.
     package mutating func flushAndClose(flushTimeoutMilliseconds: Int64 = flushTimeoutMilliseconds) -> Tally {
         flush(flushTimeoutMilliseconds)
-        // If no broker has responded, librdkafka reports a timeout for each record. The monitor knows the
-        // cause, so its message replaces the reason.
+        // If no broker has responded, librdkafka reports only a timeout for each record. The monitor knows the cause,
+        // so use the monitor's reason.
         if tally.acknowledgedCount < tally.sentCount,
             let failure = brokerMonitor?.failureReason(producer.hasReachedBroker)
         {

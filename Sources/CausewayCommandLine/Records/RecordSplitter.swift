@@ -5,11 +5,14 @@ package struct InputRecord: Equatable {
     package var lineNumber: Int
 }
 
-/// Cuts the bytes of an input into JSON records: one per line, spread over several lines, or several on one line.
+/// Cuts the bytes of an input into JSON records. A line may contain one record, a part of a record, or several records.
 ///
-/// A record ends where its brackets close. A line that begins with `{` always begins a record, so a broken
-/// record does not affect the next one. Text between records that does not begin with a bracket is a record
-/// of its own, up to the end of the line. The splitter does not check whether a record is valid.
+/// - A record that begins with a bracket ends where this bracket is closed.
+/// - A line that begins with `{` always begins a new record. So a record with a missing bracket does not affect the
+///   next one.
+/// - Any other text, such as `abc` between two records, is a record of its own, up to the end of the line.
+///
+/// The splitter does not check whether a record is valid.
 package struct RecordSplitter {
     /// The maximum number of bytes of a record, far more than Causeway accepts. A longer record ends here, and its
     /// other bytes count as further records. Without this limit, a bracket that is never closed could fill the memory.

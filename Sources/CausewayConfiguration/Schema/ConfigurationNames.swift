@@ -55,7 +55,7 @@ enum ConfigurationNames {
 
     /// Whether the variable has the form of those that Kubernetes sets for a Service whose name begins with
     /// *causeway*. Such a variable sets none of our keys, so it must not be reported as an unknown key.
-    static func isServiceLink(_ name: String, value: String) -> Bool {
+    static func isKubernetesServiceVariable(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
             return true
         }

@@ -40,9 +40,9 @@ extension ConfigurationSchema {
 
     /// The keys of each policy in `policies`. A missing key has the built-in default, and never the value of
     /// another policy. So a change to the policy `default` does not change other policies.
-    static let policySectionKeys: [SchemaKey<Policy>] = policyNumbers.map(\.asReloadable)
+    static let policySectionKeys: [SchemaKey<Policy>] = policyKeyDefinitions.map(\.asReloadable)
 
-    private static let policyNumbers: [SchemaKey<Policy>] = [
+    private static let policyKeyDefinitions: [SchemaKey<Policy>] = [
         .integer(
             "spacingMilliseconds",
             \.spacingMilliseconds,

@@ -3,18 +3,18 @@ import Numbers
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
-    /// The number of commands by outcome. A superseded command may have no result of its own; a newer
-    /// command's result then counts it.
+    /// The number of commands by outcome. Each command counts once: a superseded command without a result of its own is
+    /// counted in the result of a newer command.
     var outcomes: [DemoFigures.OutcomeCount]
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// The median time of a client that only reads, from the assignment of its partitions to the backlog's last record.
-    /// The client reads the whole backlog several times.
+    /// The median of the times in which a client of the lab (`DiscardingTopicReader`) read the whole backlog. It reads
+    /// the backlog several times. Each time counts from the assignment of the client's partitions to the last record.
     var medianReadingMilliseconds: Int64
-    /// The times of all readings, shortest first.
+    /// The times of all of the lab's readings of the backlog, shortest first.
     var readingDurationsMilliseconds: [Int64]
-    /// CPU time of the lab's process, in which the client runs, during the median reading.
+    /// CPU time of the lab's process during the median reading. The client that reads runs in this process.
     var labCPUDuringMedianReadingMilliseconds: Int64
     /// CPU time of the broker during the median reading.
     var brokerCPUDuringMedianReadingMilliseconds: Int64
@@ -29,7 +29,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// CPU time of the broker from the start of the worker until all phones showed the final score.
     var brokerCPUMilliseconds: Int64
 
-    /// The JSON keeps its keys, although some properties have got other names.
+    /// The keys of the JSON. A key stays the same when its property gets a clearer name.
     private enum CodingKeys: String, CodingKey {
         case commands, activities, outcomes, pushes, phonesWithFinalScore
         case medianReadingMilliseconds = "readingMilliseconds"
@@ -48,20 +48,20 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
         return """
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
-            reading the topic alone        \(seconds(medianReadingMilliseconds)), the median of \(readingsText)
-            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioText(pushingMilliseconds)) times as long
-            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioText(resultsMilliseconds)) times as long
+            reading the topic alone        \(seconds(medianReadingMilliseconds)), the median of \(readingDurationsText)
+            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadingText(pushingMilliseconds)) times as long
+            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadingText(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
             CPU of that reading            \(seconds(labCPUDuringMedianReadingMilliseconds)), of the broker meanwhile \(seconds(brokerCPUDuringMedianReadingMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }
 
-    private var readingsText: String { readingDurationsMilliseconds.map(seconds).joined(separator: ", ") }
+    private var readingDurationsText: String { readingDurationsMilliseconds.map(seconds).joined(separator: ", ") }
 
     private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
 
-    private func ratioText(_ milliseconds: Int64) -> String {
+    private func ratioToReadingText(_ milliseconds: Int64) -> String {
         medianReadingMilliseconds > 0
             ? Numeral.oneDecimal(Double(milliseconds) / Double(medianReadingMilliseconds)) : "?"
     }

@@ -4,20 +4,20 @@ import Delivery
 import Foundation
 import Kafka
 
-/// Measures a worker on a backlog: commands that pile up while no worker runs. A worker then reads them.
+/// Measures a worker on a backlog. Commands pile up while no worker runs; then a worker reads them.
 final class BacklogRun {
     /// The maximum number of log lines that the run searches for the time when the worker got its partitions. A healthy
     /// worker writes about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
-    /// The command line accepts at most this many commands for one activity. A short match may permit fewer: `init`
-    /// refuses more commands than the shortest match has steps (one for each ball, and one for the end).
+    /// The maximum number of commands for one activity that the command line accepts. `init` may accept fewer: each
+    /// command is one step of a match (one for each ball, and one for the end), so the shortest match sets a limit too.
     static let commandsPerActivityMax = 200
-    /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
-    /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
-    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So each topic has
-    /// ample room for two million records, the default.
+    /// The number of partitions of the commands topic and of the results topic. Each topic has ample room for two
+    /// million records, the default of `--commands`. The embedded broker keeps 5 MiB of each partition, and a command
+    /// of the season takes about 50 bytes in a compressed batch; a result takes less. If a partition is full, the
+    /// broker silently drops its oldest records, and the run cannot succeed.
     static let partitionCount = 64
     private static let registrationWaitMillisecondsMax: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000
@@ -44,10 +44,11 @@ final class BacklogRun {
             durationMilliseconds: 1,
             startsByPush: false
         )
-        let fewestSteps = matches.map { $0.steps().count }.min() ?? 0
-        guard commandsPerActivity <= fewestSteps else {
+        let shortestMatchStepCount = matches.map { $0.steps().count }.min() ?? 0
+        guard commandsPerActivity <= shortestMatchStepCount else {
             throw LabError(
-                "--commands may be \(fewestSteps) for each activity at most: the shortest match has no more balls"
+                "--commands may be \(shortestMatchStepCount) for each activity at most: "
+                    + "the shortest match has no more balls"
             )
         }
         matchCommands = matches.map { match in
@@ -64,8 +65,9 @@ final class BacklogRun {
         return (1...count).map { steps[steps.count * $0 / count - 1] }
     }
 
-    /// Keys that are appended to the worker's configuration, which ends with the section `worker`. With these
-    /// keys, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
+    /// With these settings, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
+    /// They belong to the section `worker`, which is the last one of the worker's configuration file. So the run
+    /// appends them to this file.
     private static let unlimitedReadAheadSettings = """
           readAheadLagRecords: 100
           readAheadMillisecondsMax: 600000
@@ -101,8 +103,8 @@ final class BacklogRun {
 
         try registerPhones(phones, commandProducer)
         try produceBacklog(commandProducer)
-        // Measure the reading without a worker both before and after the worker runs, because the other load
-        // on the machine changes.
+        // Measure the lab's own reading both before and after the worker's run, because the other load on the machine
+        // changes.
         var readCosts = [try measureReadCost(), try measureReadCost()]
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()
@@ -111,17 +113,23 @@ final class BacklogRun {
         let brokerCPUMilliseconds = deployment.brokerCPUMilliseconds - brokerCPUMillisecondsBefore
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
         readCosts.append(try measureReadCost())
-        return try figures(phones, readCosts: readCosts, worker: usage, brokerCPUMilliseconds: brokerCPUMilliseconds)
+        return try measureFigures(
+            phones,
+            readCosts: readCosts,
+            worker: usage,
+            brokerCPUMilliseconds: brokerCPUMilliseconds
+        )
     }
 
-    /// What it costs the broker and its client to read the backlog.
+    /// What one reading of the backlog costs the broker and the client that reads.
     private struct ReadCost {
         var milliseconds: Int64
         var cpuMilliseconds: Int64
         var brokerCPUMilliseconds: Int64
     }
 
-    /// Registers phones with one activity each. A worker takes their tokens. Then the run stops this worker.
+    /// Registers phones with one activity each, so that Redis has the tokens before the commands pile up. A worker
+    /// stores the tokens. Then the run stops this worker.
     private func registerPhones(_ phones: SimulatedPhones, _ commandProducer: CommandProducer) throws(LabError) {
         try phones.createPhones(for: feed)
         var relay = RegistrationRelay(phones: phones)
@@ -215,7 +223,7 @@ final class BacklogRun {
         }
     }
 
-    private func figures(
+    private func measureFigures(
         _ phones: SimulatedPhones,
         readCosts: [ReadCost],
         worker: ProcessUsage,

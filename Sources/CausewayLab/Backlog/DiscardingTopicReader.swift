@@ -3,8 +3,8 @@ import Glibc
 import Kafka
 import Numbers
 
-/// Reads a topic with the worker's settings and ignores the records. Its cost is the least that any reader of
-/// the topic has.
+/// Reads a topic with the worker's settings and ignores the records. So its cost is the least that reading this topic
+/// can cost.
 final class DiscardingTopicReader: ConsumerHandler {
     static let closeTimeoutMilliseconds: Int64 = 5_000
     /// The pause after a poll without a record. It does not slow the reading, because the fetch of a batch of

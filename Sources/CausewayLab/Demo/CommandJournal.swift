@@ -45,8 +45,9 @@ final class CommandJournal {
         close(descriptor)
     }
 
-    /// Adds the line of a command that was just given to the producer. The file gets it when the buffer is full or
-    /// flushed. The names of activities contain no character that JSON escapes.
+    /// Adds the line of a command that was just given to the producer. The line reaches the file when the buffer is
+    /// full, or with `flush`. The ids are written without JSON escapes, because they contain no character that needs
+    /// one.
     func append(_ template: LineTemplate, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(template.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#

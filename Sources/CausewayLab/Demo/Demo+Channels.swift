@@ -6,7 +6,8 @@ extension Demo {
     /// How long a channel is kept after its match. The time is short, so that the demo can wait for the
     /// deletions.
     static let channelKeepSeconds = 5
-    /// How long to wait for the deletions. The worker checks only once a minute which channels are due.
+    /// How long to wait until the worker has deleted all channels. It checks only once a minute which channels it must
+    /// delete.
     static let channelDeletionMillisecondsMax: Int64 = 150_000
 
     var channelSettings: WorkerConfigurationText.Channels? {
@@ -14,9 +15,9 @@ extension Demo {
         return .init(audiences: MatchCommands.audience(ofMatch: "*"), keepSeconds: Self.channelKeepSeconds)
     }
 
-    /// Waits until every phone has its activity. Then checks that all phones that belong on a channel have
-    /// subscribed, because a phone misses the broadcasts before its subscription. The run asks the simulator, because
-    /// a phone that subscribes sends nothing to the server.
+    /// Waits until every phone has its activity. Then throws an error if a phone that must be on a channel has not
+    /// subscribed, because the phone would miss broadcasts. The run asks the simulator: a phone that subscribes sends
+    /// nothing to the server.
     func awaitSubscriptions(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {

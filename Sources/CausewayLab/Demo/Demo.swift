@@ -355,8 +355,8 @@ final class Demo {
         )
     }
 
-    /// Counts pushes. For audiences, the simulator counts them, because the results of their commands have no
-    /// priorities and leave out members that join later.
+    /// Counts pushes. If commands go to activities, their results give the number. If commands go to audiences, the
+    /// simulator gives it, because the results have no priorities and leave out members that join later.
     private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
         all: Int, atPriority10: Int
     ) {

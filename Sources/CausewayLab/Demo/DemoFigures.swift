@@ -81,8 +81,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// their time is not included.
     var replaySeconds: Double
     var commands: Int
-    /// The number of commands for each outcome that any command has. The list begins with the outcomes that exist only
-    /// for fan-outs. The others follow in the order of `Outcome`.
+    /// The number of commands by outcome. Outcomes without commands are left out. The outcomes that exist only for
+    /// fan-outs come first, the others in the order of `Outcome`.
     var outcomes: [OutcomeCount]
     var pushes: Int
     /// The pushes before the season, which start activities. The rates of the season leave them out.

@@ -1,5 +1,5 @@
-/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket, so percentiles below this
-/// are exact. The last bucket also counts all longer durations.
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has its own bucket, so a percentile below
+/// one minute is exact. The last bucket also counts all longer durations.
 struct DurationHistogram {
     static let millisecondsMax = 60_000
 
@@ -16,8 +16,8 @@ struct DurationHistogram {
         maximumMilliseconds = max(maximumMilliseconds, clampedMilliseconds)
     }
 
-    /// Returns the durations that this histogram has and `earlier` does not have. `earlier` must be an older
-    /// copy of this histogram. The maximum is still that of all durations.
+    /// Returns the durations that were added since `earlier`, which must be an older copy of this histogram. The
+    /// maximum is still that of all durations.
     func subtracting(_ earlier: DurationHistogram) -> DurationHistogram {
         var recent = self
         for (bucket, count) in earlier.bucketCounts.enumerated() where count > 0 {
@@ -27,8 +27,10 @@ struct DurationHistogram {
         return recent
     }
 
-    /// Returns a percentile: at least `percent` per cent (1 to 100) of all durations are as long as the result or
-    /// shorter. Nil without durations. A duration above one minute counts as one minute.
+    /// Returns a percentile: for `percent` 99, the shortest duration that at least 99 of 100 durations do not exceed.
+    /// Nil without durations. A duration above one minute counts as one minute.
+    ///
+    /// - Parameter percent: 1 to 100.
     func percentileMilliseconds(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }

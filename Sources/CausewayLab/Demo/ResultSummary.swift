@@ -7,14 +7,14 @@ struct ResultSummary: Equatable {
     /// The outcome of a command to an audience that was fanned out, or of one of its ranges.
     var fanoutOutcome: FanoutOutcome?
     /// Whether the result names an audience: it is for a command to the audience, or for one of its members.
-    var isOfAudience = false
+    var namesAudience = false
     /// Whether the result names an activity or a device.
     var namesActivityOrDevice = false
     /// Whether the result is for only one range of the members.
     var isOfRange = false
     /// Whether the result names a channel: it is for a broadcast to a channel of an audience, or for a command that
     /// itself names its channel.
-    var isOfBroadcast = false
+    var namesChannel = false
     /// Members of the audience for whom APNs accepted the push.
     var deliveredMemberCount = 0
     var priority = 0
@@ -35,7 +35,7 @@ struct ResultSummary: Equatable {
 
     /// Whether the result is for one member of an audience, whose push APNs refused. The command has another result for
     /// all members.
-    var isOfMember: Bool { isOfAudience && namesActivityOrDevice }
+    var isOfMember: Bool { namesAudience && namesActivityOrDevice }
 
     /// Whether the result could be read.
     var isComplete: Bool { (outcome != nil || fanoutOutcome != nil) && sourcePartition >= 0 && sourceOffset >= 0 }
@@ -109,13 +109,13 @@ extension ResultSummary {
                 outcome = Outcome(name: text)
                 fanoutOutcome = FanoutOutcome.allCases.first { $0.name.isEqual(to: text) }
             }
-            if depth == 1, name.elementsEqual("audience".utf8) { isOfAudience = true }
+            if depth == 1, name.elementsEqual("audience".utf8) { namesAudience = true }
             if depth == 1, name.elementsEqual("activity".utf8) || name.elementsEqual("device".utf8) {
                 namesActivityOrDevice = true
             }
-            // Only a result that names a channel has an `environment`. The result of a command whose audience lacked a
-            // channel has `"channel": "none"` and no environment.
-            if depth == 1, name.elementsEqual("environment".utf8) { isOfBroadcast = true }
+            // Only a result that names a channel has an `environment`. The key `channel` proves nothing: in the result
+            // of a command whose audience lacked a channel, its value is `none`.
+            if depth == 1, name.elementsEqual("environment".utf8) { namesChannel = true }
             if depth == 2, sectionFirstLetter == UInt8(ascii: "s"), name.elementsEqual("topic".utf8) {
                 isFromCommandsTopic = text.elementsEqual(commandsTopic.utf8)
             }

@@ -1,17 +1,18 @@
 import LiveActivity
 
-/// Counts the outcomes of the commands from their result records.
+/// Counts the outcomes of the commands from their result records. Each command counts once:
 ///
-/// A command to an audience has one result for the whole command, one for each range and one for each
-/// broadcast. Only the result for the whole command is counted. For a start to an audience, the worker writes a command
-/// to each device. The results of these commands count only as pushes.
+/// - A command to an audience has one result for the whole command, one for each range and one for each broadcast. Only
+///   the result for the whole command counts.
+/// - For a start to an audience, the worker writes a command to each device. The results of these commands count only
+///   as pushes.
+/// - A worker that dies may leave a result that the next worker writes again. A result names the record of its command,
+///   so the second one is recognized.
+/// - The result of a held command is `held`. When its token registers, its push has another result, which names the
+///   registration's record. This result does not count the command again.
 ///
 /// Use the tally only in a run in which APNs refuses no member of an audience. The result of a refused member would
 /// count as the result of the whole command.
-///
-/// A result names the record of its command. So a command is counted once, even if its result was written
-/// twice because a worker died. The result of a held command is `held`. When its token registers, its push
-/// has another result, which names the registration's record.
 struct ResultTally {
     /// Limits for the partition and the offset that a result names. `hasResultByPartitionAndOffset` has a flag for
     /// each, so a faulty result could otherwise fill the memory.
@@ -61,7 +62,7 @@ struct ResultTally {
             unreadableRecordCount += 1
             return
         }
-        if result.isOfRange || result.isOfBroadcast { return }
+        if result.isOfRange || result.namesChannel { return }
         guard result.isFromCommandsTopic else {
             releasedCommandCount += 1
             addSuperseded(result)
@@ -72,13 +73,13 @@ struct ResultTally {
             repeatedResultCount += 1
             return
         }
-        if addressees == .audiences, !result.isOfAudience {
+        if addressees == .audiences, !result.namesAudience {
             if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
             return
         }
         commandCount += 1
         addSuperseded(result)
-        if result.isOfAudience, let outcome = result.fanoutOutcome {
+        if result.namesAudience, let outcome = result.fanoutOutcome {
             fanoutCounts[Int(outcome.rawValue)] += 1
             addFanout(result, isFreshnessCounted: isFreshnessCounted)
         } else if let outcome = result.outcome {

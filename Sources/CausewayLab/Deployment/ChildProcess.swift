@@ -6,9 +6,11 @@ import Synchronization
 
 /// A child process that must not outlive this program.
 ///
-/// `setpriv` (part of util-linux, which every Debian has) starts the child. It tells the kernel to kill the child when
-/// the thread that started the child ends. So start a child from a thread that lives longer than the child must run. A
-/// child has its own process group. Ctrl-C reaches only the parent, which then ends its children.
+/// `setpriv` (part of util-linux, which every Debian has) starts the child. `setpriv` makes the kernel kill the child
+/// when the thread that started the child ends. So the thread that starts a child must live as long as the child is
+/// needed.
+///
+/// A child has its own process group, so Ctrl-C reaches only the parent. The parent then ends its children.
 final class ChildProcess {
     enum ExitStatus: Equatable {
         case exited(Int32)
@@ -59,8 +61,9 @@ final class ChildProcess {
         if case .file(let path) = destination { file = try Self.openForAppending(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcherPath, "--pdeathsig", "KILL", "--"] + command
-        // Start one child at a time, so that no other child can inherit the pipe before it has its close-on-exec flag.
-        let spawned = Self.spawnLock.withLock { _ in
+        // Start one child at a time. A child that another thread starts meanwhile could inherit the new pipe, before
+        // the pipe gets its close-on-exec flag.
+        let spawnResult = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
                 if case .pipe = destination {
@@ -72,7 +75,7 @@ final class ChildProcess {
                 return (try Self.spawn(arguments, variables, output: output, error: log), pipeEnds[0])
             }
         }
-        (identifier, output) = try spawned.get()
+        (identifier, output) = try spawnResult.get()
         self.name = name
         self.logFile = logFile
     }
@@ -171,7 +174,8 @@ final class ChildProcess {
     private func reap(options: Int32) {
         var status: Int32 = 0
         var result: pid_t
-        // Ctrl-C interrupts a wait that blocks. Without the repetition, the child would count as running.
+        // Repeat a call that a signal such as Ctrl-C has interrupted. Without the repetition, the child would count as
+        // running.
         repeat { result = waitpid(identifier, &status, options) } while result < 0 && errno == EINTR
         guard result == identifier else { return }
         let signal = status & 0x7F

@@ -30,8 +30,9 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrationCount: Int) -> Bool {
-        // Read the number of received records first. A lane publishes both numbers at the same time, so the number of
-        // records in progress, which is read later, covers all received records.
+        // First read how many registrations were received, and then how many records are in progress. A lane publishes
+        // both numbers at the same time. So if the later number is 0, all records that the first number counts are
+        // settled.
         receivedRegistrationCount == registrationCount && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -7,13 +7,13 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// One in this many members permits frequent updates. Redis grants these members another priority than the others.
-    /// So the run has pushes of two priorities.
+    /// One in this many members permits frequent updates. Redis grants these members another priority than the others,
+    /// so the run has pushes of two priorities.
     private static let frequentUpdatesEveryNthPhone = 4
 
     /// The simulator's response about what its phones show.
     struct CrowdReport {
-        /// Phones that show the content for which the simulator was asked.
+        /// Phones that show the content that the report is about.
         var matchingPhoneCount = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastPushAtMilliseconds: Int64 = 0

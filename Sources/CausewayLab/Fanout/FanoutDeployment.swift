@@ -8,9 +8,9 @@ final class FanoutDeployment {
     /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions,
     /// it keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
-    /// The memory that a worker gets for each lane, as in a small pod (`worker.memoryMebibytes`). A worker with one
-    /// lane gets the memory of two. By default, a worker may use 1 GiB or more. It would then keep the memory that the
-    /// many registrations needed, and the measurement would not show what the fan-out needs.
+    /// The memory that a worker gets for each lane, as little as in a small pod (`worker.memoryMebibytes`). A worker
+    /// with one lane gets the memory of two. With the default of 1 GiB or more, a worker would keep the memory that the
+    /// many registrations needed. The measurement would then not show what the fan-out needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMillisecondsMax: Int64 = 60_000
     /// How many streams the simulator permits on a connection before the first provider token. The number is high,

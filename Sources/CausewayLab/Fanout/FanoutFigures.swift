@@ -22,8 +22,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// includes the work for single commands, although `pushes` does not count them.
     var workerCPUMicrosecondsPerPush: Double
     var redisCPUMicrosecondsPerPush: Double
-    /// CPU time of h2load for a push of the same body to the same APNs: the mean of the runs before and after
-    /// the fan-out. Nil: h2load did not run.
+    /// CPU time of h2load for a push with the command's body to the simulated APNs: the mean of the runs before and
+    /// after the fan-out. Nil: h2load did not run.
     var h2loadMicrosecondsPerPush: Double?
     /// The peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
@@ -57,13 +57,13 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     }
 
     var text: String {
-        let overtaken = overtakenAtPercent.map { ", overtaken at \($0) %" } ?? ""
-        let h2load = h2loadMicrosecondsPerPush.map { ", h2load \(decimalText($0)) µs a push" } ?? ""
+        let overtakenText = overtakenAtPercent.map { ", overtaken at \($0) %" } ?? ""
+        let h2loadText = h2loadMicrosecondsPerPush.map { ", h2load \(decimalText($0)) µs a push" } ?? ""
         return """
-            \(Numeral.grouped(members)) members, \(workers == 1 ? "one worker" : "\(workers) workers")\(overtaken): \
+            \(Numeral.grouped(members)) members, \(workers == 1 ? "one worker" : "\(workers) workers")\(overtakenText): \
             \(outcomes.joined(separator: ", ")) in \(decimalText(seconds)) s
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) result records\(resultsAddUp ? "" : ", which do not add up")
-            CPU time of the worker \(decimalText(workerCPUMicrosecondsPerPush)) µs a push\(h2load), redis-server \(decimalText(redisCPUMicrosecondsPerPush)) µs
+            CPU time of the worker \(decimalText(workerCPUMicrosecondsPerPush)) µs a push\(h2loadText), redis-server \(decimalText(redisCPUMicrosecondsPerPush)) µs
             memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(decimalText(redisBytesPerMember)) bytes
             \(singleCommandsText)joined in \(decimalText(joinSeconds)) s, \(decimalText(redisMicrosecondsPerJoin)) µs of redis-server each
             \(Numeral.grouped(members - wrong)) of \(Numeral.grouped(members)) phones show the newest state; \(Numeral.grouped(reversed)) went back \

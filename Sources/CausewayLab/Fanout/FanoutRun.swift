@@ -165,8 +165,8 @@ final class FanoutRun {
         )
     }
 
-    /// Returns how many registrations to show as done: `written` if all are settled. Until then, the metrics show only
-    /// how many the workers have received. Then returns this number, but at most `written - 1`.
+    /// Returns how many registrations count as done. If all are settled, this is `written`. Until then, the metrics
+    /// show only how many the workers have received. The result is then this number, but always less than `written`.
     private func registrationProgress(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrationCount: written) { return written }
         return min(deployment.metrics.receivedRegistrationCount, written - 1)

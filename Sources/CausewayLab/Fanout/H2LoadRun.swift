@@ -3,8 +3,8 @@ import APNsSimulator
 import CausewayCommandLine
 import Foundation
 
-/// Runs h2load, the load generator of nghttp2, with the same body against the same APNs. Its CPU time for a push is
-/// compared with the worker's.
+/// Runs h2load, the load generator of nghttp2. It sends the body of the fan-out's pushes to the same simulated APNs.
+/// Its CPU time for a push is compared with the worker's.
 struct H2LoadRun {
     private static let runMillisecondsMax: Int64 = 300_000
     private static let crowdName = "h2load-"

@@ -39,7 +39,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var results: Int?
     /// The number of commands that the run will have written at its end.
     var commandsInAll: Int?
-    /// At least this many commands were written `lateAfterSeconds` ago or earlier and have no result.
+    /// At least this many commands are late: they were written `lateAfterSeconds` ago or earlier, and have no result.
     var late: Int?
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.
@@ -66,10 +66,11 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     }
 }
 
-/// Counts late commands: those that should have had their result by now.
+/// Counts late commands: those that were written ``lateAfterMilliseconds`` ago or earlier, and have no result.
 ///
-/// The count is the number of commands that were written ``lateAfterMilliseconds`` ago or earlier, minus the number of
-/// all results. The true number may be higher, because newer commands may have some of these results.
+/// The count is the number of commands that were written by then, minus the number of all results. The true number may
+/// be higher, because newer commands may have some of these results. Example: 100 commands were written by then, and
+/// there are 90 results, 5 of them for newer commands. The count is 10; the true number is 15.
 struct LateCommandCounter {
     static let lateAfterMilliseconds: Int64 = 30_000
     private static let sampleIntervalMilliseconds: Int64 = 250

@@ -86,8 +86,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Cuts the connections of the simulated APNs, or sets its faults. A simulator that does not respond is no error
-    /// here, because a run itself checks whether its processes run.
+    /// Cuts the connections of the simulated APNs, or sets its faults. Ignores a simulator that does not respond,
+    /// because the run itself checks whether its processes run.
     private func performSteps(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let dataSources = pageState.dataSources else { return }
         let client = LoopbackHTTPClient(port: dataSources.controlPort)
@@ -144,9 +144,9 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Asks the simulator for the screens that changed after change number `cursor`; nil if it does not respond. `next`
-    /// is the viewer's next cursor: the newest change, or 0 if the number of phones has changed, because the viewer then
-    /// needs all phones.
+    /// Asks the simulator which screens have changed after change number `cursor`; nil if it does not respond. `next`
+    /// is the viewer's next cursor: the number of the newest change. If the number of phones has changed, the viewer
+    /// needs all phones, so `next` is 0.
     private func readScreenChanges(
         from client: LoopbackHTTPClient,
         since cursor: Int
@@ -157,8 +157,8 @@ final class LivePageSampler: @unchecked Sendable {
             let count = PageEventWriter.firstNumber("phones", in: response)
         else { return nil }
         guard count != phoneCount else { return (response, next) }
-        // The number of phones has changed, so the page shows other phones in full. With the cursor 0, the next event
-        // of the viewers has all phones instead of the changed ones.
+        // The number of phones decides which phones the page shows in full, and it has changed. With the cursor 0, the
+        // next event of the viewers has all phones instead of the changed ones.
         phoneCount = count
         return (response, 0)
     }

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// What a run and its live page share. The run reports its progress and what the page may query,
-/// and takes what visitors have requested. Any thread may use it.
+/// What a run and its live page share. Any thread may use it. The run sets its progress and the data sources of the
+/// page, and takes the button presses of the page's visitors.
 final class LivePageState: Sendable {
     /// The command line of `causeway inspect`. The page runs this program to show what a worker's Redis and the results
     /// topic have about an activity.

@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the action concerns the simulated APNs. The page's sampler carries out such an action. All others need
-    /// the processes: the run carries them out, or `SimulatorPage` if there is no run.
+    /// Whether the action concerns the simulated APNs. If so, the page's sampler carries it out. Any other action
+    /// concerns a process: the run carries it out, or `SimulatorPage` if there is no run.
     var isForAPNs: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false
@@ -26,8 +26,8 @@ enum PageAction: String, CaseIterable, Sendable {
     }
 }
 
-/// The disturbances that visitors have switched on. Each ends automatically, because its visitor may leave
-/// the page.
+/// The disturbances that visitors have switched on. Each ends by itself after its duration, because its visitor may
+/// leave the page.
 struct PageDisturbances: Equatable {
     /// One step that must be carried out now.
     enum Step: Equatable {

@@ -22,8 +22,8 @@ final class PhoneHistoryResponder: @unchecked Sendable {
         self.pageState = pageState
     }
 
-    /// Starts the thread. It must live as long as the process. The thread starts processes of `causeway
-    /// inspect`, and the kernel kills these when the thread ends.
+    /// Starts the thread. The thread must live as long as this program, because the kernel kills the processes of
+    /// `causeway inspect` when the thread that started them ends.
     func start() {
         let thread = Thread { [self] in
             while true {

@@ -7,7 +7,7 @@ struct OutageCase {
     var summary: String
     var apps = [OutageApp()]
     var workers = OutageWorkers()
-    var redis = RedisKind.single
+    var redis = OutageRedisTopology.single
     /// The number of partitions of the commands topic and of the deferred topic.
     var partitionCount = 6
     /// The steps, ordered by time. Times count from the first command.
@@ -96,7 +96,7 @@ struct OutageWorkers {
     var drainMilliseconds: Int64 = 8_000
 }
 
-enum RedisKind {
+enum OutageRedisTopology {
     case single
     /// A primary (server 0) and its replica (server 1), monitored by one Sentinel.
     case sentinel
@@ -114,8 +114,8 @@ struct OutageStep {
         case kill(OutageProcess)
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutageProcess)
-        /// Sends SIGTERM to a worker. It must end within its drain time and a tolerance. Its exit code must be 0. If a
-        /// process is frozen at the SIGTERM, any exit code is allowed.
+        /// Sends SIGTERM to a worker. The worker must end within its drain time and a tolerance, with exit code 0. But
+        /// if any process of the deployment is frozen when the worker gets SIGTERM, any exit code is allowed.
         case stop(OutageProcess)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
@@ -165,9 +165,9 @@ enum OutageExpectation {
     /// No record of the commands topic waits longer than this for its commit. The wait counts from the poll
     /// that first saw the record; there is one poll a second.
     case committedWithin(milliseconds: Int64)
-    /// The phones of an app get no push at all.
+    /// APNs accepts no push for an app.
     case noPush(app: String)
-    /// From this time on, each activity of an app gets at most one push. The time counts from the first
+    /// From this time on, APNs accepts at most one push for each activity of an app. The time counts from the first
     /// command.
     case atMostOnePushPerActivity(app: String, sinceMilliseconds: Int64)
 }

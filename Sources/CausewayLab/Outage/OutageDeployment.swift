@@ -21,8 +21,8 @@ final class OutageDeployment {
         [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
-    /// A command line that starts a broker which divides partitions between several members of a consumer group; nil:
-    /// there is no such broker. The embedded broker serves only one member of a group.
+    /// The command line of a broker that divides partitions between several members of a consumer group, for cases with
+    /// several workers; nil: there is no such broker. The embedded broker serves only one member of a group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
     private var frozenProcesses: [ChildProcess] = []

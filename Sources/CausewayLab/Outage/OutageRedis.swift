@@ -14,18 +14,18 @@ final class OutageRedis {
         var process: ChildProcess?
     }
 
-    private let kind: RedisKind
+    private let topology: OutageRedisTopology
     private let deployment: Deployment
     private var servers: [Server] = []
     private var sentinel: Server?
 
-    init(_ kind: RedisKind, on deployment: Deployment) {
-        self.kind = kind
+    init(_ topology: OutageRedisTopology, on deployment: Deployment) {
+        self.topology = topology
         self.deployment = deployment
     }
 
     func start() throws(LabError) {
-        switch kind {
+        switch topology {
         case .single: try addServer()
         case .sentinel: try startWithSentinel()
         case .cluster(let primaryCount): try startCluster(primaryCount)
@@ -35,7 +35,7 @@ final class OutageRedis {
     /// The settings of the section `redis` in a worker's configuration.
     var configuration: WorkerConfigurationText.Settings {
         let addresses = servers.map { "127.0.0.1:\($0.port)" }
-        return switch kind {
+        return switch topology {
         case .single: [("url", "redis://\(addresses[0])/0")]
         case .sentinel:
             [
@@ -156,7 +156,7 @@ final class OutageRedis {
     /// its `failover-timeout`. Freezing the replica would lose nothing: when it runs again, it reads the
     /// writes that wait in its socket.
     func cutReplication() throws(LabError) {
-        guard case .sentinel = kind else { throw LabError("there is no replica") }
+        guard case .sentinel = topology else { throw LabError("there is no replica") }
         try sendCommand(servers[1].port, "REPLICAOF 127.0.0.1 1")
     }
 

@@ -2,9 +2,10 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results. The
-/// run ends once all phones have shown the right state, and all commands have had a result, for
-/// `observationMilliseconds`. It ends at the latest when the case's `recoveryMillisecondsMax` has passed.
+/// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results.
+/// After the last command and the last step, the run waits until all phones show the right state and all commands have
+/// a result, and observes this for `observationMilliseconds` more. The whole wait lasts at most
+/// `recoveryMillisecondsMax`.
 final class OutageRun {
     private static let pollIntervalMicroseconds: UInt32 = 10_000
     /// How often the registrations that the phones have made since the last time are written to Kafka.
@@ -65,7 +66,7 @@ final class OutageRun {
 
     // MARK: - Before the first command
 
-    /// Waits until all tokens are registered in Redis. If the workers start later, waits only until all
+    /// Waits until all tokens are registered in Redis. If a case starts its workers later, waits only until all
     /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
         if outage.workers.areStartedBeforeCommands { try deployment.startWorkers() }

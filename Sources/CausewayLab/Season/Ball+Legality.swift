@@ -2,16 +2,17 @@ extension Ball {
     /// Finds out which balls (throws to the batter) of one innings are wides or no-balls, and sets their `legality`.
     /// Wides and no-balls are illegal: ``Ball/Legality`` explains them.
     ///
-    /// The season's files have the extra runs of a ball, but not their kind. Three rules of cricket show the
-    /// kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs change ends. A
-    /// complete over has exactly six legal balls.
+    /// The season's files have the extra runs of a ball (runs that are not the batter's), but not their kind. Three
+    /// rules of cricket show the kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs
+    /// change ends. A complete over has exactly six legal balls.
     ///
-    /// Every ball with extras gets a weight, which depends on its runs, its dismissal and who faces the next ball. In a
-    /// complete over, the balls with the highest weights become illegal until six legal balls are left. In the last
-    /// over of an innings, which may be incomplete, the balls with a weight above 1 become illegal.
+    /// Every ball with extra runs gets a weight: how likely it is that the ball is illegal. The weight depends on the
+    /// ball's runs, its dismissal and who faces the next ball. In a complete over, the balls with the highest weights
+    /// are marked as illegal until six legal balls are left. The last over of an innings may be incomplete. In this
+    /// over, the balls with a weight above 1 are marked.
     ///
-    /// Known error: a no-ball from which the batter made no run is taken for a wide. Its batter then has one faced ball
-    /// too few.
+    /// Known error: a no-ball from which the batter made no run is taken for a wide. Then one ball too few counts as
+    /// faced by its batter.
     static func markIllegalBalls(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex
         while start < innings.endIndex {

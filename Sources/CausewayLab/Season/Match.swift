@@ -114,20 +114,20 @@ extension Match.Chase {
     ///
     /// The target is one more than the first side's runs (points). If the result contradicts this, rain has changed the
     /// target. Then:
-    /// - The first side won by m runs: the target is the second side's runs + m + 1, and its balls are six for each
-    ///   over that it began.
+    /// - The first side won: the margin shows the target. If the second side made 100 runs and lost by 20 runs, the
+    ///   target was 121. Its balls are six for each over that the second side began.
     /// - The second side won: the files say neither target nor balls (nil).
     init(firstInningsRuns: Int, second: ArraySlice<Ball>, margin: Match.Margin) {
-        let secondTotal = second.reduce(0) { $0 + $1.totalRuns }
+        let secondInningsRuns = second.reduce(0) { $0 + $1.totalRuns }
         let ballsPerInnings = Match.oversPerInnings * Match.ballsPerOver
         switch margin {
         case .runs(let runs):
-            let target = secondTotal + runs + 1
+            let target = secondInningsRuns + runs + 1
             isTargetRevised = target != firstInningsRuns + 1
             self.target = target
             balls = isTargetRevised ? ((second.last?.over ?? 0) + 1) * Match.ballsPerOver : ballsPerInnings
         case .wickets:
-            isTargetRevised = secondTotal <= firstInningsRuns
+            isTargetRevised = secondInningsRuns <= firstInningsRuns
             target = isTargetRevised ? nil : firstInningsRuns + 1
             balls = isTargetRevised ? nil : ballsPerInnings
         }

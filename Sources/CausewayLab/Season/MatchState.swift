@@ -9,14 +9,14 @@ struct MatchState: Equatable {
     struct Batter: Equatable {
         var name: String
         var runs = 0
-        /// Balls that the batter faced, without wides.
+        /// Balls that the batter faced. Wides do not count.
         var balls = 0
     }
 
     struct Bowler: Equatable {
         var name: String
         var wickets = 0
-        /// Runs that the bowler conceded, without byes.
+        /// Runs that count against the bowler. Extra runs of a legal ball do not count.
         var runs = 0
     }
 
@@ -39,7 +39,7 @@ struct MatchState: Equatable {
     var bowlingTeam: String
     var runs = 0
     var wickets = 0
-    /// The overs in scorers' notation: complete overs, a point, and the legal balls of the current over.
+    /// The length of the innings so far: `12.3` means twelve complete overs and three legal balls of the next one.
     var overs = "0"
     var runRateHundredths = 0
     var striker: Batter?

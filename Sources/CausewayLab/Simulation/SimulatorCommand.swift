@@ -251,7 +251,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     private func settings(directory: String, keys: [ProviderTokenKeyFile]) throws -> SimulatorConfiguration {
         var settings = SimulatorConfiguration(
-            security: .selfSigned(directory: directory),
+            transportSecurity: .selfSigned(directory: directory),
             keys: try keys.map {
                 .init(teamIdentifier: $0.teamIdentifier, keyIdentifier: $0.keyIdentifier, pem: try $0.pem())
             }

@@ -13,7 +13,7 @@ extension AudiencePlan {
         )
     }
 
-    private var demandLines: [(String, String)] {
+    private var demandLines: [PlanText.DemandLine] {
         [
             ("members", Numeral.grouped(demand.memberCount)),
             ("commands a minute", "\(Numeral.grouped(demand.updatesPerMinute)), each to all of them"),
@@ -21,7 +21,7 @@ extension AudiencePlan {
         ]
     }
 
-    private var sizeLines: [(String, String, String)] {
+    private var sizeLines: [PlanText.SizeLine] {
         [
             (
                 "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),

@@ -7,8 +7,9 @@ package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate that the plan is for. At this rate, the rounds of a command take `fleet.laneBusyPercentMax` per
-    /// cent of the time until the next command.
+    /// The push rate while rounds are under way. It is higher than the average, because lanes are free between the
+    /// rounds of two commands. For example, with four commands a minute and a `fleet.laneBusyPercentMax` of 50, the
+    /// rounds of each command take 7.5 of 15 s.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Processors that are busy at the peak, in hundredths of a processor.
     package private(set) var busyProcessorHundredths: Int64 = 0
@@ -31,7 +32,8 @@ package struct AudiencePlan: Sendable, Equatable {
     /// Redis' memory for the values of activities. Each value has the activity's state and token.
     package private(set) var activitiesMebibytes: Int64 = 0
     package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
-    /// How busy the rounds keep Redis, in per cent of one processor. Above 100, they need more than one processor.
+    /// How busy the rounds keep Redis, in per cent of one processor. Above 100, the rounds need more than one
+    /// processor.
     package private(set) var redisProcessorPercent: Int64 = 0
     package private(set) var redisNodeCount: Int64 = 0
 
@@ -51,12 +53,13 @@ package struct AudiencePlan: Sendable, Equatable {
         planRedis()
     }
 
-    /// The number of pushes to members in one minute. A member gets at most one state a second.
+    /// The number of pushes to members in one minute. A member gets at most one state a second, so at most 60 commands
+    /// a minute count.
     private var pushesPerMinute: Int64 { demand.memberCount * min(demand.updatesPerMinute, 60) }
 
     private mutating func planPods() {
         pushesPerSecond = CapacityPlan.ceilingQuotient(pushesPerMinute * 100, 60 * demand.fleet.laneBusyPercentMax)
-        // 600,000,000 nanoseconds a minute are one hundredth of a processor.
+        // In a minute, one processor has 60,000,000,000 ns of CPU, and a hundredth of it has 600,000,000 ns.
         let workingProcessorHundredths = CapacityPlan.ceilingQuotient(
             pushesPerMinute * costs.cpuNanosecondsPerMember,
             600_000_000
@@ -94,7 +97,7 @@ package struct AudiencePlan: Sendable, Equatable {
     package var workingLaneCount: Int64 { min(laneCount, rangeCount) }
 
     private mutating func planRound() {
-        // The command has reached all members when the lane with the most ranges has finished their rounds.
+        // The lane with the most ranges finishes last. The command has then reached all members.
         let busiestLaneMemberCount = CapacityPlan.ceilingQuotient(
             demand.memberCount * CapacityPlan.ceilingQuotient(rangeCount, workingLaneCount),
             rangeCount

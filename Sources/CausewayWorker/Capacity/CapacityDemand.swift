@@ -8,8 +8,8 @@ package struct CapacityDemand: Sendable, Equatable {
     /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write. Range:
     /// 1...10,000,000,000.
     package var activityCount: Int64
-    /// Commands for each push, in hundredths. Range: 100...100,000. At 100, every command is sent. At 440, most
-    /// commands are replaced before they are sent, as in the cricket season of `make demo`.
+    /// Commands for each push, in hundredths. Range: 100...100,000. At 100, every command is sent. At 440, one of 4.4
+    /// commands is sent, because newer commands replace the others first, as in the cricket season of `make demo`.
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. Range: 0...10,000,000,000.
     package var deviceCount: Int64 = 0

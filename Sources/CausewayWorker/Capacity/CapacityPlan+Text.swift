@@ -14,8 +14,8 @@ extension CapacityPlan {
         )
     }
 
-    private var demandLines: [(String, String)] {
-        var demandLines = [
+    private var demandLines: [PlanText.DemandLine] {
+        var demandLines: [PlanText.DemandLine] = [
             (
                 "updates a minute",
                 "\(Numeral.grouped(demand.updatesPerMinute)) (\(Numeral.grouped(pushesPerSecond)) pushes a second)"
@@ -32,7 +32,7 @@ extension CapacityPlan {
         return demandLines
     }
 
-    private var sizeLines: [(String, String, String)] {
+    private var sizeLines: [PlanText.SizeLine] {
         [
             PlanText.podsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (

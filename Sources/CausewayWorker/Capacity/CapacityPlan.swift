@@ -19,8 +19,8 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes to one activity in an hour, in hundredths. Its pushes with priority 10 must fit the budget of its policy.
-    /// The plan does not check this.
+    /// Pushes to one activity in an hour, on average, in hundredths: 150 means one and a half. Its pushes with priority
+    /// 10 must fit the budget of its policy. The plan does not check this.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Processors that are busy at the peak, in hundredths of a processor.
@@ -126,7 +126,8 @@ package struct CapacityPlan: Sendable, Equatable {
         kafkaResultBytesPerSecond = commandsPerSecond * costs.bytesPerResult
         let writtenBytesPerSecond = (kafkaCommandBytesPerSecond + kafkaResultBytesPerSecond) * demand.replicationFactor
         kafkaWrittenBytesPerSecond = writtenBytesPerSecond
-        // An hour has 3,600 s, and a GiB has 1,048,576 KiB. Both are divided by 16, so that the product fits 64 bits.
+        // Multiply by the 3,600 s of an hour, and divide by the 1,048,576 KiB of a GiB. Both numbers are divided by 16
+        // (to 225 and 65,536), so that the product fits 64 bits.
         kafkaStoredGibibytes = Self.ceilingQuotient(
             Self.ceilingQuotient(writtenBytesPerSecond, 1_024) * demand.retentionHours * 225,
             65_536

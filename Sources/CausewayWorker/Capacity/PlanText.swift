@@ -2,9 +2,12 @@ import Numbers
 
 /// The printed text of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
 enum PlanText {
+    typealias DemandLine = (name: String, value: String)
+    typealias SizeLine = (name: String, value: String, reason: String)
+
     static func makeText(
-        demandLines: [(String, String)],
-        sizeLines: [(String, String, String)],
+        demandLines: [DemandLine],
+        sizeLines: [SizeLine],
         costLines: [(text: String, source: String)],
         notes: [String]
     ) -> String {
@@ -19,9 +22,7 @@ enum PlanText {
         return text
     }
 
-    static func podsLine(_ podCount: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> (
-        String, String, String
-    ) {
+    static func podsLine(_ podCount: Int64, busyProcessorHundredths: Int64, _ fleet: FleetParameters) -> SizeLine {
         let busy = "\(Numeral.exactQuotient(busyProcessorHundredths, divisor: 100)) cores busy at the peak"
         return (
             "pods", Numeral.grouped(podCount),
@@ -29,7 +30,7 @@ enum PlanText {
         )
     }
 
-    static func lanesLine(_ laneCount: Int64) -> (String, String, String) {
+    static func lanesLine(_ laneCount: Int64) -> SizeLine {
         ("lanes", Numeral.grouped(laneCount), "one for each core")
     }
 

@@ -20,8 +20,8 @@ package struct TopicPlan: Sendable {
 
     package init() {}
 
-    /// The topics of invalidations, dead letters and channels have few records, so each has at most this many
-    /// partitions.
+    /// The maximum number of partitions of the topics of invalidations, dead letters and channels, which have few
+    /// records.
     static let lowTrafficPartitionsMax = 6
     private static let millisecondsPerHour = 3_600_000
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole segment when
@@ -52,8 +52,9 @@ package struct TopicPlan: Sendable {
             // outage, deferred commands are as useless as all other commands of that time. The topic has as many
             // partitions as the commands topic, so that all commands of an activity reach one lane.
             makeTopic(.deferred, names.deferred, partitionCount, hours: 24),
-            // A fan-out record is kept as long as its command. The topic has as many partitions as the commands topic,
-            // because the workers share a round by these partitions.
+            // A fan-out record is kept as long as its command. A command has a record for each range. The topic has as
+            // many partitions as the commands topic, so that these records, and with them the rounds, are spread over
+            // all lanes.
             makeTopic(.fanout, names.fanout, partitionCount, hours: 24),
             // The topic is compacted: it keeps the record of each channel until the channel is deleted.
             makeTopic(.channels, names.channels, lowTrafficPartitionCount),

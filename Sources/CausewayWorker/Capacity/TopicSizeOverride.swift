@@ -8,18 +8,18 @@ package struct TopicSizeOverride: Sendable {
 
     /// Reads a text such as `commands:partitions=48,retention-hours=12`. One of the two numbers is enough.
     package init(text: String) throws(TopicSizeOverrideError) {
-        let halves = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let topicKey = TopicKey(rawValue: String(halves[0])) else {
+        let keyAndSizes = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let topicKey = TopicKey(rawValue: String(keyAndSizes[0])) else {
             let names = TopicKey.allCases.map(\.rawValue).joined(separator: ", ")
-            throw TopicSizeOverrideError(description: "\(halves[0]) is not a topic; the topics are \(names)")
+            throw TopicSizeOverrideError(description: "\(keyAndSizes[0]) is not a topic; the topics are \(names)")
         }
         self.topicKey = topicKey
-        guard halves.count == 2, !halves[1].isEmpty else {
+        guard keyAndSizes.count == 2, !keyAndSizes[1].isEmpty else {
             throw TopicSizeOverrideError(
                 description: "\(topicKey.rawValue): add partitions=NUMBER or retention-hours=NUMBER"
             )
         }
-        for part in halves[1].split(separator: ",", omittingEmptySubsequences: false) {
+        for part in keyAndSizes[1].split(separator: ",", omittingEmptySubsequences: false) {
             let words = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             let number = words.count == 2 ? Int(words[1]) : nil
             switch words[0] {

@@ -52,10 +52,10 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 
     /// The key of the channel's records in `causeway.channels`.
-    package var topicKey: String { "\(app)/\(environment)/\(audience)" }
+    package var recordKey: String { "\(app)/\(environment)/\(audience)" }
 
     /// The value of the channel's record in `causeway.channels`.
-    package var topicValue: [UInt8] {
+    package var recordValue: [UInt8] {
         var entry = self
         entry.isPublished = nil
         return entry.json
@@ -71,8 +71,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// The value of the field in the audience's hash from which Redis learns the channel when it admits a command:
-    /// storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
+    /// The channel as the audience's hash in Redis has it. When Redis admits a command, the script reads the channel
+    /// there. The bytes: storage policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel
+    /// id.
     package var channelFieldValue: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAtMilliseconds.littleEndian) { Array($0) }
             + Array(channel.utf8)
@@ -89,16 +90,16 @@ package struct UnreadableChannelEntry: Equatable, Sendable {
     package init(audience: String, channel: String?) { (self.audience, self.channel) = (audience, channel) }
 
     init(audience: String, json: [UInt8]) {
-        struct EntryChannel: Decodable { var channel: String }
-        self.init(audience: audience, channel: StableJSON.decode(EntryChannel.self, json)?.channel)
+        struct ChannelOnly: Decodable { var channel: String }
+        self.init(audience: audience, channel: StableJSON.decode(ChannelOnly.self, json)?.channel)
     }
 }
 
 /// A note in Redis: a worker or `causeway channels` is about to create a channel. While the intent exists, APNs may
 /// have a channel whose id no process knows.
 package struct ChannelCreationIntent: Codable, Equatable, Sendable {
-    /// Unique for each attempt, so that two attempts for one audience have two intents: each attempt may have left a
-    /// channel at APNs.
+    /// Unique for each attempt. Each attempt may leave a channel at APNs, so two attempts for one audience need two
+    /// intents.
     package var identifier: String
     package var audience: String
     /// When the intent was written, UNIX milliseconds.

@@ -27,11 +27,11 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// Only for failed creations and failed reads of the channels topic: when the pause before the next attempt ends
-    /// (UNIX milliseconds). During the pause, the keeper throws this failure at each request. For other failures the
-    /// value has no meaning: the keeper makes a new attempt at each request.
+    /// When the keeper may try again, UNIX milliseconds. Before this time, it throws this failure at each request. Only
+    /// a failed creation or a failed read of the channels topic causes such a pause. After any other failure, the
+    /// keeper ignores this value and tries again at each request.
     package var retryPauseEndMilliseconds: Int64
-    /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
+    /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so that requests for
     /// other channels would probably fail too.
     package var isTransient: Bool
 

@@ -73,7 +73,7 @@ extension ChannelStatus.Snapshot {
         let endingEntries = content.entries.filter { $0.state == .deleting || $0.deletionDueMilliseconds != nil }
         plannedDeletionCount = endingEntries.count
         nextDeletionAtMilliseconds = endingEntries.map { $0.deletionDueMilliseconds ?? atMilliseconds }.min()
-        openCreationCount = content.intents.count
+        unfinishedCreationCount = content.intents.count
         unpublishedChannelCount = content.entries.count { $0.state == .active && $0.isPublished != true }
     }
 }

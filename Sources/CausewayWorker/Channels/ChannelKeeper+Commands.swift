@@ -47,7 +47,7 @@ extension ChannelKeeper {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
         do throws(ChannelError) {
-            _ = try await managedEnvironment.management.read(entry.channel)
+            _ = try await managedEnvironment.channelManagement.read(entry.channel)
             return (entry, true)
         } catch {
             guard error.cause == .refused(.channelNotRegistered) else {

@@ -30,7 +30,7 @@ extension ChannelKeeper {
                         storage: app.channels.storage == .none ? .none : .newest,
                         keepAfterEndMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
                         hasConfiguredChannels: !app.channels.audiences.isEmpty,
-                        management: ChannelManagement(
+                        channelManagement: ChannelManagement(
                             bundleIdentifier: app.bundleId,
                             endpoint: ManagementEndpoint(
                                 host: endpoint.managementHost,

@@ -29,7 +29,7 @@ extension ChannelKeeper {
         guard lease != nil else { return }
         let nowMilliseconds = nowMilliseconds
         // Work in a random order. If a partition of the topic has no leader, the first entry of that partition stops
-        // the work on the entries behind it. In a fixed order, these would be the same entries in each period.
+        // the work on the entries behind it. In a fixed order, the same entries would be left out each time.
         let entries = content.entries.shuffled()
         let entriesToDelete = entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
         let unpublishedEntries = entries.filter {
@@ -94,10 +94,10 @@ extension ChannelKeeper {
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
     ) async throws(ChannelFailure) {
-        var lease = try acquireLease(for: .dailyReconciliation, managedEnvironment)
+        var lease = try acquireReconciliationLease(for: .dailyReconciliation, managedEnvironment)
         let isDaily = lease != nil
         if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
-            lease = try acquireLease(for: .intentReconciliation, managedEnvironment)
+            lease = try acquireReconciliationLease(for: .intentReconciliation, managedEnvironment)
         }
         guard let lease else { return }
         do throws(ChannelFailure) {
@@ -123,9 +123,9 @@ extension ChannelKeeper {
         }
     }
 
-    /// Acquires the lease for one of the two reconciliations: the daily one, or that of intents. Nil if another worker
-    /// has the lease.
-    private func acquireLease(
+    /// Acquires the lease for a reconciliation: the daily one, or the one after an attempt has left its intent. Nil if
+    /// another worker has the lease.
+    private func acquireReconciliationLease(
         for work: ChannelRegistry.PeriodicWork,
         _ managedEnvironment: ManagedEnvironment
     ) throws(ChannelFailure) -> SharedHashes.Lease? {
@@ -158,10 +158,9 @@ extension ChannelKeeper {
 
     /// Compares APNs' list of channels with the registry, and acts on the differences.
     ///
-    /// - Parameter onlyResolvesIntents: true: this call changes no entry of the registry. It only deletes channels that
-    ///   failed attempts may have left at APNs, and then removes the attempts' intents. Such a call may come every
-    ///   minute while APNs has faults. A channel that APNs' list lacks keeps its entry; only a call with `false`
-    ///   replaces the channel.
+    /// - Parameter onlyResolvesIntents: true: this call only deletes channels that failed attempts may have left at
+    ///   APNs, and then removes the attempts' intents. No entry changes: for example, a channel that APNs has lost is
+    ///   not replaced. While APNs has faults, such a call may come every minute.
     func reconcile(
         _ managedEnvironment: ManagedEnvironment,
         deletesUnknownChannels: Bool,
@@ -170,7 +169,7 @@ extension ChannelKeeper {
         let listedAtMilliseconds = nowMilliseconds
         let listedChannels: [String]
         do throws(ChannelError) {
-            listedChannels = try await managedEnvironment.management.list()
+            listedChannels = try await managedEnvironment.channelManagement.list()
         } catch {
             throw makeFailure(error)
         }
@@ -231,7 +230,7 @@ extension ChannelKeeper {
             keeper,
             channel throws(ChannelFailure) in
             do throws(ChannelError) {
-                try await managedEnvironment.management.delete(channel)
+                try await managedEnvironment.channelManagement.delete(channel)
             } catch {
                 throw keeper.makeFailure(error)
             }

@@ -54,9 +54,9 @@ extension ChannelKeeper {
             guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
                 return false
             }
-            // A start may have been admitted after the check above and before the deletion was planned. The request of
-            // that start found no planned deletion, so cancel the deletion here. If this process dies before,
-            // `deleteUnlessStarted` cancels it.
+            // A start may have been admitted between the check above and the plan. The start's request then found no
+            // plan to cancel, so cancel the plan here. If this process dies first, `deleteUnlessStarted` cancels the
+            // plan.
             guard try registry.isAudienceStarted(of: entry) else { return true }
             presentEntry = plannedEntry
         }
@@ -90,12 +90,12 @@ extension ChannelKeeper {
     /// audience's hash.
     ///
     /// If the audience has been started since the deletion was planned, the channel becomes active again. Otherwise the
-    /// entry loses its plan: from now on, no start can cancel the deletion. If several workers call this at the same
-    /// time, the first one decides: the others find that the entry has changed.
+    /// entry loses its planned time: from now on, no start can cancel the deletion. If several workers call this at the
+    /// same time, the first one decides, and the others find that the entry has changed.
     ///
     /// - Parameter wasInAudienceHash: whether the hash had the channel until the caller removed it. False: another
-    ///   worker has removed the channel before, and may have deleted it at APNs. Then no start can make the channel
-    ///   active again.
+    ///   worker removed the channel earlier, and may already have deleted it at APNs. The channel is then deleted even
+    ///   if the audience has been started.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(of entry: ChannelEntry, wasInAudienceHash: Bool) throws(ChannelFailure) -> ChannelEntry? {
         guard entry.deletionDueMilliseconds != nil else { return entry }
@@ -108,7 +108,8 @@ extension ChannelKeeper {
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
             return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
         }
-        // If another worker has made the channel active and written it to the hash, this worker may have removed it.
+        // The audience has an active channel: this call or another worker has decided so. The caller may have removed
+        // this channel from the hash, so write it there again.
         if let presentEntry, presentEntry.state == .active { try publishAndWriteToAudienceHash(presentEntry) }
         return isDecided && decidedEntry.state == .deleting ? decidedEntry : nil
     }
@@ -154,8 +155,8 @@ extension ChannelKeeper {
                 dueMilliseconds: computeDeletionDueMilliseconds(of: entry, after: end, at: managedEnvironment)
             )
             guard let plannedEntry else { return }
-            // A start may have been admitted since the check. The start's request may have found no planned deletion to
-            // cancel, so this call cancels the deletion.
+            // A start may have been admitted between the check above and the plan. The start's request then found no
+            // plan to cancel, so cancel the plan here.
             if try registry.readAudienceEnd(entry.app, entry.audience) == nil {
                 try registry.replaceIfUnchanged(plannedEntry, with: presentEntry)
             }
@@ -173,14 +174,15 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. (The deletion must
-    /// be planned now: the daily comparison plans none, because the channel is newer than the end.)
+    /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. The deletion must
+    /// be planned now, because no later step plans it: the daily comparison leaves out a channel that is newer than the
+    /// audience's end.
     ///
     /// - Parameters:
-    ///   - lostEntry: the entry that the new one replaces, if any. The new entry takes over its planned deletion,
-    ///     unless the audience has been started again. If the lost channel is newer than the audience's end and has no
-    ///     planned deletion, an operator wants a channel: the result is nil.
-    ///   - endBeforeRequestMilliseconds: as for `ensureChannel`. This end plans no deletion.
+    ///   - lostEntry: the entry that the new one replaces; nil: none. If its deletion is planned, the result is the
+    ///     planned time, or nil if the audience has been started again. If its deletion is not planned, and its channel
+    ///     is newer than the audience's end, an operator wants a channel: the result is nil.
+    ///   - endBeforeRequestMilliseconds: see `ensureChannel`. No deletion is planned because of this end.
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,
@@ -199,11 +201,11 @@ extension ChannelKeeper {
         return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
-    /// Cancels the planned deletion of a channel that a command or an operator requests. The deletion stays planned if
-    /// the audience has ended and the request does not know this end: the request is then older than the end, and a
-    /// slow worker has sent it late.
+    /// Cancels the planned deletion of a channel, because a command or an operator requests the channel. But if the
+    /// audience has ended, and the request does not know this end, the deletion stays planned. Such a request is older
+    /// than the end: a slow worker has sent it late.
     ///
-    /// - Parameter endBeforeRequestMilliseconds: as for `ensureChannel`: the end that an operator's request knows. If
+    /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If
     ///   this is still the audience's last end, the deletion is cancelled.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endBeforeRequestMilliseconds: Int64?)

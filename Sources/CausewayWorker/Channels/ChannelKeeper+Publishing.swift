@@ -46,10 +46,10 @@ extension ChannelKeeper {
         var writtenEntry = writtenEntry
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
-            // Return if the registry is incomplete or the entry cannot be read. Perhaps only the topic still names the
-            // channel, and a tombstone would remove the channel there.
+            // If the registry is incomplete or the entry cannot be read, write nothing. Perhaps only the topic still
+            // names the channel, and a tombstone would remove this last trace.
             guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
-            guard lookup.entry?.topicValue != writtenEntry?.topicValue else { return }
+            guard lookup.entry?.recordValue != writtenEntry?.recordValue else { return }
             if let presentEntry = lookup.entry {
                 let unpublishedEntry = try convertRedisErrors { () throws(RedisError) in
                     try registry.markUnpublished(presentEntry)
@@ -84,8 +84,9 @@ extension ChannelKeeper {
         if lookup.isKnownToBeMissing {
             guard try writeTombstone(forAudienceOf: entry) else { return }
         }
-        // If the audience has an entry, remove the note of the missing tombstone even if `repairTopic` could not write:
-        // the entry is then marked as unpublished, and the periodic work writes unpublished entries again.
+        // If the audience has an entry, the topic needs no tombstone, so remove the note. This is right even if
+        // `repairTopic` could not write: the entry is then marked as unpublished, and the periodic work writes it
+        // later.
         try repairTopic(after: nil, forAudienceOf: entry)
         if lookup.entry != nil {
             try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
@@ -117,7 +118,7 @@ extension ChannelKeeper {
             try write(entryToWrite, forAudienceOf: entry)
             return true
         } catch {
-            let text = "\(entry.topicKey) is not published yet: \(error)"
+            let text = "\(entry.recordKey) is not published yet: \(error)"
             report(.failed(text, app: entry.app, environment: entry.environment))
             return false
         }

@@ -24,7 +24,8 @@ extension ChannelKeeper {
         )
         if let deletionDueMilliseconds = successor.deletionDueMilliseconds {
             // The new entry has a planned deletion. A start may have been admitted meanwhile, and its request may have
-            // cancelled only the deletion of the former entry. Then this call cancels the deletion of the new entry.
+            // cancelled the deletion only in the former entry. So check again: if the audience has been started, this
+            // call cancels the deletion in the new entry.
             try await planDeletionUnlessStarted(
                 of: audience,
                 at: managedEnvironment,
@@ -35,10 +36,10 @@ extension ChannelKeeper {
     }
 
     /// Adds the entry of a new channel, or puts it in the place of the lost channel's entry. If the audience has ended,
-    /// the entry has a planned deletion from the beginning. If the plan came in a later write, a crash before that
-    /// write would lose the plan.
+    /// the same write plans the channel's deletion. With a second write for the plan, a crash between the two writes
+    /// would lose the plan.
     ///
-    /// - Parameter endBeforeRequestMilliseconds: as for `ensureChannel`. This end plans no deletion.
+    /// - Parameter endBeforeRequestMilliseconds: see `ensureChannel`. No deletion is planned because of this end.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,
@@ -69,7 +70,7 @@ extension ChannelKeeper {
 }
 
 extension ChannelEntry {
-    /// Whether another channel must replace this one, because APNs no longer has `lostChannel`. False while this
-    /// channel is being deleted: the deletion must end first.
+    /// Whether this is the lost channel, so that another one must replace it. False while the channel is being deleted:
+    /// the deletion must end first.
     func mustBeReplaced(_ lostChannel: String?) -> Bool { channel == lostChannel && state == .active }
 }

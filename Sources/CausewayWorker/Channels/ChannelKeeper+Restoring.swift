@@ -103,8 +103,8 @@ extension ChannelKeeper {
         return try readRegistryAsIs(managedEnvironment)
     }
 
-    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out the registries
-    /// of apps without channels: the configuration gives no audience a channel, and this process has never seen the
+    /// Restores the incomplete registries, because admission needs the channels that exist. Leaves out an app that uses
+    /// no channels: the configuration gives none of its audiences a channel, and this process has never seen its
     /// registry complete.
     func restoreIncompleteRegistries() throws(ChannelFailure) {
         try restore(
@@ -143,7 +143,7 @@ extension ChannelKeeper {
         from publishedChannels: PublishedChannels,
         token: [UInt8]
     ) throws(ChannelFailure) {
-        let channels = publishedChannels.filtered(appEnvironment)
+        let channels = publishedChannels.filtered(for: appEnvironment)
         for record in channels.unreadableRecords {
             report(
                 .failed(

@@ -21,7 +21,7 @@ package actor ChannelKeeper {
         var keepAfterEndMilliseconds: Int64
         /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
         var hasConfiguredChannels: Bool
-        var management: ChannelManagement
+        var channelManagement: ChannelManagement
     }
 
     /// The interval of the periodic work. If a failed creation leaves an intent, the periodic work compares APNs' list
@@ -34,8 +34,8 @@ package actor ChannelKeeper {
     /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
     /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
-    /// The time between two comparisons of the registry with APNs' list. They find what no request reports: channels
-    /// that somebody else deleted, and ends of audiences that a killed worker has not reported.
+    /// The time between two comparisons of the registry with APNs' list. A comparison finds what no request reports:
+    /// channels that somebody else deleted, and ends of audiences that a killed worker has not reported.
     static let reconciliationIntervalMilliseconds: Int64 = 24 * 3_600_000
     /// The length of the lease for one comparison of the registry with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
@@ -101,17 +101,17 @@ package actor ChannelKeeper {
 
     // MARK: - Creating and deleting channels
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion.
-    /// The deletion stays planned if the audience has ended, or if a lost channel is replaced.
+    /// Returns the channel of an audience. Creates the channel if the audience has none. Usually cancels a planned
+    /// deletion. The deletion stays planned in two cases: the audience has ended, or `lostChannel` is not nil.
     ///
     /// - Parameters:
     ///   - lostChannel: a channel that APNs no longer has. If the audience still has it, the new channel replaces it
     ///     and takes over its planned deletion.
     ///   - storage: the storage policy of a new channel; nil: the configured one.
-    ///   - endBeforeRequestMilliseconds: if an operator requests the channel: when the audience last ended before the
-    ///     request. The operator wants the channel although the audience has ended. So the call plans no deletion because
-    ///     of this end, and cancels a planned deletion. (If the channel is older than the end, the daily comparison plans
-    ///     the deletion again.) Nil if the audience had not ended, or if a command requests the channel.
+    ///   - endBeforeRequestMilliseconds: for an operator's request about an ended audience: when the audience last
+    ///     ended. The operator wants the channel in spite of this end. So this end plans no deletion, and a planned
+    ///     deletion is cancelled. (But if the channel is older than the end, the daily comparison plans the deletion
+    ///     again.) Nil for any other request.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -216,11 +216,11 @@ package actor ChannelKeeper {
         )
         var (hasIntent, isRedundant) = (false, false)
         do {
-            let listedChannels = try await managedEnvironment.management.list()
+            let listedChannels = try await managedEnvironment.channelManagement.list()
             try addForeignChannels(listedChannels, at: managedEnvironment)
             try registry.write(intent, appEnvironment)
             hasIntent = true
-            let channel = try await managedEnvironment.management.create(storesNewestMessage: storage == .newest)
+            let channel = try await managedEnvironment.channelManagement.create(storesNewestMessage: storage == .newest)
             let newEntry = ChannelEntry(
                 app: appEnvironment.app,
                 environment: appEnvironment.environment,
@@ -276,7 +276,7 @@ package actor ChannelKeeper {
         // intent, as if the creation had ended. If the deletion fails, a later comparison needs the intent to delete
         // the channel.
         try registry.write(intent, managedEnvironment.appEnvironment)
-        try await managedEnvironment.management.delete(channel)
+        try await managedEnvironment.channelManagement.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
@@ -327,7 +327,7 @@ package actor ChannelKeeper {
             }
             entry = confirmedEntry
             try write(entry, forAudienceOf: entry)
-            try await managedEnvironment.management.delete(entry.channel)
+            try await managedEnvironment.channelManagement.delete(entry.channel)
             // While APNs was slow, another worker may have completed the deletion, and the audience may have got
             // another channel. A tombstone would then remove that channel's record.
             guard try registry.readPresentEntry(forAudienceOf: entry) == entry else {

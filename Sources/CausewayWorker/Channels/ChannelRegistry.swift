@@ -193,8 +193,8 @@ final class ChannelRegistry {
     /// the start again.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
-    /// Whether this value of `completenessField` says that the registry is complete. It is not if the value is a token
-    /// of `makeRestorationToken`, or if there is none.
+    /// Whether this value of `completenessField` says that the registry is complete. False for a token of
+    /// `makeRestorationToken`, and for a missing value.
     private static func meansComplete(_ value: [UInt8]?) -> Bool {
         value.map { $0.first != UInt8(ascii: "?") } ?? false
     }
@@ -233,9 +233,9 @@ final class ChannelRegistry {
     /// If a record of the topic cannot be read, its value is copied unchanged as an entry. So no worker creates another
     /// channel for its audience, and a newer release can read the entry.
     ///
-    /// The restoration is not complete if the registry changes all the time. It is also not complete if, since
-    /// `beginRestoration`, Redis was emptied, a channel was deleted, or another process completed the restoration:
-    /// `channels` may then be out of date.
+    /// The restoration stays incomplete if the registry changes all the time. It also stays incomplete if `channels`
+    /// may be out of date, because something has happened since `beginRestoration`: Redis was emptied, a channel was
+    /// deleted, or another process completed the restoration.
     ///
     /// - Parameter token: the token from `beginRestoration`.
     func restore(
@@ -272,8 +272,8 @@ final class ChannelRegistry {
     /// Writes all active channels of the registry to the audiences' hashes. Returns whether all are written; false if
     /// the registry changes all the time.
     ///
-    /// After writing, reads the registry again, and writes what has changed, until nothing has changed. With one
-    /// reading, this call could write an old channel over the new one of another process.
+    /// After writing, reads the registry again, and writes what has changed, until nothing has changed. If this call
+    /// read only once, it could write an old channel over the new one of another process.
     private func writeActiveChannelsToAudienceHashes(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
         var writtenEntries: [String: ChannelEntry] = [:]
         for _ in 0..<Self.registryReadsPerCallMax {
@@ -315,8 +315,8 @@ final class ChannelRegistry {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// The periodic work that a lease is for. The raw value is in the lease's key, so it must not change: workers
-    /// of two releases would otherwise do the same work at the same time.
+    /// The periodic work that a lease is for. The raw value is a part of the lease's key, so it must never change. If
+    /// two releases had different keys, a worker of each could do the same work at the same time.
     enum PeriodicWork: String {
         case maintenance = "tend"
         case dailyReconciliation = "daily"

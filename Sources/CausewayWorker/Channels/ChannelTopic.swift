@@ -33,7 +33,7 @@ struct PublishedChannels {
     var unreadableRecords: [UnreadableRecord] = []
 
     /// Returns only the entries and unreadable records of one app in one environment.
-    func filtered(_ appEnvironment: AppEnvironment) -> PublishedChannels {
+    func filtered(for appEnvironment: AppEnvironment) -> PublishedChannels {
         PublishedChannels(
             entries: entries.filter {
                 $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
@@ -47,7 +47,7 @@ struct PublishedChannels {
 /// the topic. Calls block. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)
-    // Calls with these limits cannot be interrupted, so each may delay a worker's stop by its limit.
+    // A call with one of these timeouts cannot be interrupted, so it may delay a worker's stop by this time.
     private static let metadataTimeoutMilliseconds: Int32 = 2_000
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 
@@ -69,11 +69,11 @@ final class ChannelTopic {
 
     /// Publishes an entry and waits for the acknowledgement.
     func publish(_ entry: ChannelEntry) throws(KafkaError) {
-        try producer.produce([(Array(entry.topicKey.utf8), entry.topicValue)])
+        try producer.produce([(Array(entry.recordKey.utf8), entry.recordValue)])
     }
 
     func unpublish(_ entry: ChannelEntry) throws(KafkaError) {
-        try producer.produce([(Array(entry.topicKey.utf8), nil)])
+        try producer.produce([(Array(entry.recordKey.utf8), nil)])
     }
 
     /// Reads the newest record of each key, without tombstones. Returns nothing if the topic does not exist: then no
@@ -126,7 +126,7 @@ final class ChannelTopic {
             }
         }
         return PublishedChannels(
-            entries: newestEntries.values.sorted { $0.topicKey < $1.topicKey },
+            entries: newestEntries.values.sorted { $0.recordKey < $1.recordKey },
             unreadableRecords: unreadableRecords.values.sorted { $0.key < $1.key }
         )
     }

@@ -51,8 +51,9 @@ package struct Reconciliation: Equatable, Sendable {
     /// Channels that stay, because other programs created them or may have created them.
     package var possiblyForeignChannels: [String] = []
     /// Channels to delete: those that have no entry and are not recorded as foreign. If there are more of them than
-    /// intents, none is deleted, because Causeway's own attempts cannot have created all of them.
-    /// `deletesUnknownChannels` ignores this limit, and also adds the channels that are recorded as foreign.
+    /// intents, none is deleted, because Causeway's own attempts cannot have created all of them. With
+    /// `deletesUnknownChannels`, this limit does not apply, and the channels that are recorded as foreign are deleted
+    /// too.
     package var channelsToDelete: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -125,9 +126,9 @@ package struct Reconciliation: Equatable, Sendable {
         guard !hasCreationUnderWay, !hasUnreadableChannel else { return }
         if unrecordedChannels.count <= content.intents.count || deletesUnknownChannels {
             channelsToDelete += unrecordedChannels
-            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of them as
-            // intents, each intent counts as the cause of one channel. Otherwise a young intent stays, because APNs may
-            // still carry out its request.
+            // An unrecorded channel has no entry and is not recorded as foreign. If there are as many of these channels
+            // as intents, each attempt counts as the creator of one of them, so all intents are resolved. Otherwise a
+            // young intent stays, because APNs may still carry out its request.
             let areAllIntentsFulfilled = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
                 areAllIntentsFulfilled

@@ -6,8 +6,8 @@ import Kafka
 /// hashing, because the Kafka thread looks one up for each record.
 struct AssignmentTable {
     struct Entry {
-        /// A number that no other assignment of this process has. It identifies the assignment between the Kafka thread
-        /// and the lanes. The cores have their own `assignmentEpoch`.
+        /// A number that no other assignment of this process has. In orders and reports, the Kafka thread and the lanes
+        /// name the assignment by this number. (The cores count a number of their own, `assignmentEpoch`.)
         var assignmentNumber: UInt32
         /// The lane that gets the partition's records. Nil if the lane's core already has its maximum of partitions:
         /// the records are then discarded unsettled, and are read again after the next assignment.
@@ -19,7 +19,8 @@ struct AssignmentTable {
         var nextOffset: Int64 = -1
         /// The first offset that is not known to be settled; -1 until the first record is dealt or a rereading begins.
         var firstUnsettledOffset: Int64 = -1
-        /// The offset at which reading has reached the log's end; -1 before that, and again after another record.
+        /// The offset at which reading has reached the log's end; -1 before that, and again after another record is
+        /// dealt.
         ///
         /// The log's end that brokers report may be higher: with `read_committed`, no reader gets the transaction
         /// markers or the open transaction after the last record.
@@ -127,8 +128,8 @@ struct AssignmentTable {
         return settledEndOffset >= 0 && !isBelowRereadingEnd
     }
 
-    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before. Returns false if
-    /// the report belongs to an assignment that has ended.
+    /// Notes the lane's request for a rewind. The lane discards the records that were dealt before this call. Returns
+    /// false if the report belongs to an assignment that has ended.
     mutating func noteRewindRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignmentNumber else { return false }
         updateEntry(report.topic, report.partition) { $0?.rewindRequestCount &+= 1 }
@@ -139,8 +140,8 @@ struct AssignmentTable {
     /// ends there too. No offset below the rereading's end may be committed, because the commit would move the group's
     /// position back.
     ///
-    /// An `endOffset` of 0 means that there is nothing to read again: the rereading is complete at once. The end of the
-    /// previous rereading still limits commits.
+    /// An `endOffset` of 0 means that there is nothing to read again, so the rereading is complete at once. Even then,
+    /// no offset below the end of the previous rereading may be committed.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
@@ -153,9 +154,9 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes the end of a partition's log, from which the lane computes its backlog. After reading has reached the
-    /// log's end, the offset after the last dealt record is noted instead, because only transaction markers or an open
-    /// transaction can follow that record.
+    /// Notes the end of a partition's log, from which the lane computes its backlog. The end that brokers report may
+    /// also count transaction markers and an open transaction, which no reader gets. So after reading has reached the
+    /// log's end, this notes the offset after the last dealt record instead.
     ///
     /// - Parameter logEndOffset: the log's end that the brokers reported.
     /// - Returns: the entry if its lane does not know the noted end yet; else nil.
@@ -225,8 +226,9 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter startOffset: where this assignment began to read. After a rereading with an `endOffset` above 0 has
-    ///   begun, this `endOffset` is used instead, because the rereading starts at an offset that was settled before.
+    /// - Parameter startOffset: where this assignment, or its last rereading, began to read. All records below a
+    ///   rereading's `endOffset` were settled before the rereading, so an `endOffset` above 0 is used instead of this
+    ///   offset.
     func settledEndOffset(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, firstUnsettledOffset)
@@ -236,8 +238,8 @@ extension AssignmentTable.Entry {
     ///   -1: the lane has settled none.
     fileprivate mutating func completeRereadingIfReached(settledEndOffset: Int64) {
         guard let rereading, !rereading.isComplete else { return }
-        // Reaching the end of the log also completes the rereading: the last records that had to be read again may have
-        // been deleted, or may be transaction markers, which no reader gets.
+        // Reaching the end of the log also completes the rereading. The last offsets below its end may have no readable
+        // record: the records may have been deleted, or are transaction markers, which no reader gets.
         let isAtEnd = reachedLogEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }

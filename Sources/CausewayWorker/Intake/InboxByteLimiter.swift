@@ -3,9 +3,9 @@ import Kafka
 /// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
 /// the number of its entries, and one record may be large.
 ///
-/// The ring's own count tells how many entries the lane has not taken. The lane changes this count, and each read by
-/// another thread slows down the lane. So to deal a record, the Kafka thread reads the count only when the inbox seems
-/// to be full.
+/// The ring itself counts the entries that the lane has not taken. The lane changes this count all the time, and each
+/// read by another thread slows down the lane. So when the Kafka thread deals a record, it reads the count only if the
+/// inbox seems to be full.
 struct InboxByteLimiter {
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)
 

@@ -3,8 +3,8 @@ import Reactor
 
 /// Tells the lanes where the logs of their partitions end.
 extension Intake {
-    /// The time between two reports to the lanes about the ends of their partitions' logs. From these, a lane knows how
-    /// far it is behind, and whether it must read ahead (R21).
+    /// The time between two reports to the lanes about the ends of their partitions' logs. From these ends, a lane
+    /// knows how far it is behind, and whether it must read ahead (R21).
     static let logEndReportIntervalMilliseconds: Int64 = 100
 
     /// Reports the ends of the logs of the commands topic to the lanes. librdkafka received these ends with its last

@@ -84,8 +84,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // The thread has asked the brokers for the log ends of partitions from which nothing is fetched. If such an end
-        // is higher than the one that reading has reached, the log has new records.
+        // If nothing is fetched from the partition, the thread has asked the brokers for its log's end. If this end is
+        // higher than the one that reading has reached, the log has new records.
         let reachedLogEnd = assignment.flatMap { entry in
             entry.reachedLogEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
                 ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.reachedLogEndOffset) : nil

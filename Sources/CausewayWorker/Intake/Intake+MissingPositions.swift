@@ -19,9 +19,9 @@ struct PartitionsWithoutPosition {
 
     mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
 
-    /// Removes a partition about which the brokers need not be asked any more: it begins at its first record, it stays
-    /// stopped because its committed offset is gone (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``), or it was
-    /// revoked.
+    /// Removes a partition about which the brokers need not be asked any more, for one of three reasons. The partition
+    /// is read from its first record. Or its committed offset is no longer in the log, so that it stays stopped
+    /// (``UnfetchedPartitions/partitionsWithOffsetOutOfRange``). Or it was revoked.
     mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
 
     func isRequestDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= requestDueMilliseconds }

@@ -37,8 +37,8 @@ extension Intake {
             rereading.remove(partition)
             pausedPartitions.remove(partition)
         }
-        // Call the method again, because it also publishes the number of assigned partitions. The `for` loop has
-        // changed that number.
+        // Call `noteConsumerGroupState` a second time, because it also publishes the number of assigned partitions,
+        // which the `for` loop has changed.
         noteConsumerGroupState(.joining)
     }
 

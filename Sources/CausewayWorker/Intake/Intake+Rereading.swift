@@ -38,7 +38,7 @@ struct RereadingState {
 
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
-    var progress: [TopicPartition: PartitionProgress] = [:]
+    var reportedProgress: [TopicPartition: PartitionProgress] = [:]
     /// Committed offsets (0 if nothing is committed) that the Kafka thread requested itself, because the assignment
     /// gave no start position. Usually the group coordinator had not responded at the assignment.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
@@ -62,7 +62,7 @@ struct RereadingState {
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {
-        progress[partition] = nil
+        reportedProgress[partition] = nil
         fetchedStartOffsets[partition] = nil
     }
 }
@@ -209,8 +209,8 @@ extension Intake {
             loop.refreshClock()
             for (request, startPosition) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
-                // Compare with the last dealt record, not only with the settled offset: a record above the settled
-                // offset may be settled too, and Redis may have lost what that record wrote.
+                // Compare with the last dealt record, not only with the offset below which all records are settled. A
+                // record above this offset may be settled too, and Redis may have lost what that record wrote.
                 let dealtEndOffset = max(findSettledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
                 guard let startPosition, dealtEndOffset > max(0, startPosition.rawOffset) else {
                     assignments.beginRereading(
@@ -301,17 +301,18 @@ extension Intake {
     }
 
     /// Returns the settled offsets above `endOffset`, as the metadata of a commit. They come from the lane's last
-    /// report. If the lane has not reported yet, they come from the previous owner's commit. A report or commit with
-    /// another offset than `endOffset` is not used: the result is then empty.
+    /// report, or before the first report, from the previous owner's commit. Returns no bytes if that report or commit
+    /// has another offset than `endOffset`.
     private func settledOffsetsText(above endOffset: Int64, of partition: TopicPartition) -> [UInt8] {
-        if let progress = rereading.progress[partition] {
+        if let progress = rereading.reportedProgress[partition] {
             return progress.committableOffset == endOffset ? progress.metadata : []
         }
         let committedOffset = consumer.committedOffsets[partition]
         return committedOffset?.offset == endOffset ? committedOffset?.metadata ?? [] : []
     }
 
-    /// Returns the starting offset of each partition; nil if no record is recent enough.
+    /// Returns the starting offset of each partition; nil for a partition without a record that is recent enough
+    /// (`rereadCommandAgeMillisecondsMax`).
     ///
     /// If a mark is lost, registrations are read from the log's first record, because their topic is
     /// compacted and even its oldest record may have a valid token. A mark may name an offset that the log no

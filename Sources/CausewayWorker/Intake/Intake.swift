@@ -21,8 +21,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     /// The maximum number of records and other events that one iteration polls.
     static let recordsPerIterationMax = LaneMailbox.inboxCapacity
     /// The least time between two iterations of this thread (passes of its event loop). Each iteration polls
-    /// librdkafka. The cost of waking threads is the same for an iteration with one record and an iteration with a
-    /// hundred. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
+    /// librdkafka. Waking the threads costs the same for one record as for a hundred, so fewer iterations with more
+    /// records cost less. (`Lane.iterationIntervalMicrosecondsMin` has the figures.)
     static let iterationIntervalMicrosecondsMin: Int64 = 10_000
     /// The time between two polls that need no signal. librdkafka signals only the first record in an empty queue. If
     /// the signal is missed, the next such poll finds the records.
@@ -249,10 +249,10 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     /// - Returns: false if the lane's inbox is full, in entries or in bytes.
     private func push(_ entry: InboxEntry, to lane: Int) -> Bool {
-        let untakenEntryCount = setup.mailboxes[lane].inbox.count
-        guard inboxLimiters[lane].hasRoom(for: Int(entry.recordBytes), untakenEntryCount: untakenEntryCount),
-            rings[lane].push(entry)
-        else { return false }
+        // Pass the expression, not a value: `hasRoom` reads the ring's count only if the inbox seems to be full.
+        let hasRoom = inboxLimiters[lane]
+            .hasRoom(for: Int(entry.recordBytes), untakenEntryCount: setup.mailboxes[lane].inbox.count)
+        guard hasRoom, rings[lane].push(entry) else { return false }
         inboxLimiters[lane].append(Int(entry.recordBytes))
         return true
     }
@@ -308,7 +308,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition
                 )
-                rereading.progress[topicPartition] = progress
+                rereading.reportedProgress[topicPartition] = progress
                 let error = consumer.storeOffset(
                     topic: TopicIdentifier(index: report.topic),
                     partition: report.partition,

@@ -6,8 +6,8 @@
 /// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. Next:
 ///   *flowing* when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {
-    /// How long a record may wait for room in the inbox before the lane's partitions are paused. A short wait
-    /// is better than a pause, because a pause discards fetched records.
+    /// How long a record may wait for room in the inbox before the lane's partitions are paused. A pause discards
+    /// fetched records, which must be fetched again, so a short wait is better.
     static let pauseAfterMilliseconds: Int64 = 1_000
     /// With this many waiting records, the Kafka thread stops polling. A lane rarely reaches this number,
     /// because librdkafka returns no records of a paused partition, except a few while the pause takes

@@ -11,8 +11,8 @@ enum PartitionLag {
     ///   - logStartOffset: the oldest offset in the log; negative if it is not known.
     ///   - logEndOffset: the end of the log that the brokers last reported; negative if it is not known.
     ///   - reachedLogEnd: where reading has reached the log's end; nil before that, and again when another record is
-    ///     dealt. If set, `startPosition`, `logStartOffset` and `logEndOffset` are not used, because the offsets up to
-    ///     there may be only transaction markers.
+    ///     dealt. If it is not nil, `startPosition`, `logStartOffset` and `logEndOffset` are not used, because between
+    ///     these offsets there may be only transaction markers, which are no lag.
     static func countRecords(
         firstUnsettledOffset: Int64,
         startPosition: SeekPosition?,

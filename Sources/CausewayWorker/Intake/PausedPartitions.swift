@@ -8,8 +8,8 @@ import Kafka
 /// here would keep its whole fetched batch in memory.
 ///
 /// All workers defer by the same configured delay, so the records of a partition are nearly in the order of their due
-/// times. The exception: after an operator has shortened the delay, a record may wait behind an older one that is due
-/// later. The record is then late by less than the former delay.
+/// times. There is one exception: an operator shortens the delay, for example from 60 s to 10 s. A record with the new
+/// delay may then wait behind an older one that is due later. So the record is late, but by less than 60 s.
 ///
 /// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
 /// kept, so later changes of the wall clock have no effect.

@@ -6,8 +6,8 @@ struct StopSchedule: Equatable {
     /// The time at the end of the drain time that is reserved for leaving the group and closing both clients. If the
     /// drain time is below 20 s, its last quarter is reserved instead.
     static let closingMillisecondsMax: Int64 = 5_000
-    /// The least time of each closing step. A step gets only this time if earlier steps have used up the schedule,
-    /// or after a second signal. A signal during a step does not shorten the step.
+    /// The least time of each closing step, even if the earlier steps have used up the schedule. After a second signal,
+    /// each step that has not begun gets exactly this time. A step that has begun is not shortened.
     static let closingStepMillisecondsMin: Int64 = 500
 
     /// Until this time, the worker waits for the records in flight. All four deadlines are in monotonic milliseconds.

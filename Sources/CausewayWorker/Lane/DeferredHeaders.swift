@@ -54,7 +54,7 @@ enum DeferredHeaders {
     }
 
     static func stateText(of deferral: Deferral) -> String {
-        let alert = deferral.alertVersion
+        let alert = deferral.carriedAlertVersion
         // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
         // So both may be out of range and are limited.
         let recordTimestampMilliseconds = clampedMilliseconds(deferral.recordTimestampMilliseconds)
@@ -120,7 +120,7 @@ enum DeferredHeaders {
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,
             isReread: flags & rereadFlag != 0,
-            alertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
+            carriedAlertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired == 1,
             serviceFaultCount: serviceFaultCount,

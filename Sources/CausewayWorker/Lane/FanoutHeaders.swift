@@ -95,7 +95,7 @@ enum FanoutHeaders {
     }
 
     static func stateText(of instruction: FanoutInstruction) -> String {
-        let (grant, alert) = (instruction.grant, instruction.alertVersion)
+        let (grant, alert) = (instruction.grant, instruction.carriedAlertVersion)
         let numbers: [any FixedWidthInteger] = [
             instruction.range.index, instruction.range.rangeCount,
             grant.timestamp, grant.priority, grant.frequentUpdatesPriority, grant.isDemoted ? 1 : 0,
@@ -166,7 +166,7 @@ enum FanoutHeaders {
             recordTimestampMilliseconds: recordTimestampMilliseconds,
             receivedAtWallMilliseconds: receivedAtWallMilliseconds,
             admittedAtWallMilliseconds: admittedAtWallMilliseconds,
-            alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
+            carriedAlertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
             channelsForStarts: channelsOfStart,
             channelAbsence: absence.flatMap { word in

@@ -21,18 +21,17 @@ extension Lane {
         tracer.export(finishedTrace)
     }
 
-    /// Returns the trace context for a record's headers. For the result of a range, also returns the trace to
-    /// export.
-    func makeCarriedAndFinishedTraces(
+    /// Returns the trace that the record's headers carry. For the result of a range, also returns the trace to export.
+    func makeTraces(
         of outgoingRecord: OutgoingAudienceRecord,
         _ record: ComposedRecord
-    ) -> (carried: RecordTrace?, finished: FinishedTrace?) {
+    ) -> (forHeaders: RecordTrace?, toExport: FinishedTrace?) {
         guard var trace = RecordTrace(record.trace) else { return (nil, nil) }
         if let instruction = record.instruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
-        // If a broadcast was the last to end, the result over all ranges and broadcasts names the command's own span,
-        // because a broadcast has no span.
+        // The result over all ranges and broadcasts is written when the last of them has ended. If that was a
+        // broadcast, the result names the command's own span, because a broadcast has no span.
         guard outgoingRecord.kind != .commandResultAfterBroadcast,
             let resultContent = audiences.resultContent(of: outgoingRecord),
             let finishedTrace = tracer.makeFinishedTrace(
@@ -43,8 +42,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // The result over all ranges and broadcasts also names the span of the range that ended last. That span is
-        // exported only with the range's own result.
+        // If a range ended last, the result over all ranges and broadcasts names the span of this range. The span
+        // itself is exported only with the range's own result.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

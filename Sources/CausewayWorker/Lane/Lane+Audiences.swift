@@ -10,8 +10,8 @@ import Redis
 /// Exchanges commands between the core for single activities, which owns the commands' records, and the core
 /// for audiences.
 extension Lane {
-    /// Passes commands in both directions, as far as the core for audiences has room. Both cores' decisions about these
-    /// commands are carried out in the same iteration.
+    /// Passes commands in both directions, as far as the core for audiences has room. The lane carries out both cores'
+    /// decisions about these commands later in the same iteration.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteAtMilliseconds = mailbox.membersLastCompleteAtMilliseconds
         delivery.areAudienceMembersComplete = !audiences.mayLackMembers
@@ -45,12 +45,12 @@ extension Lane {
     }
 
     /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may reply
-    /// again before `StoreWatch` notices this.
-    func noteAudienceStoreLoss() { audiences.storeLostAtMilliseconds = now.monotonicMilliseconds }
+    /// again before `StoreWatch` notices the loss.
+    func noteAudienceStoreLoss() { audiences.storeMayHaveLostDataAtMilliseconds = now.monotonicMilliseconds }
 
-    /// Passes members that join or leave audiences to the core for audiences. Passes the members back to the core for
-    /// single activities when the audiences know the change or have refused it for good.
-    func exchangeMemberships() {
+    /// Passes changes of memberships (a member joins or leaves audiences) to the core for audiences. When the audiences
+    /// know a change, or have refused it for good, passes its member back to the core for single activities.
+    func exchangeMembershipChanges() {
         while audiences.canReceiveMembershipChange, let change = delivery.nextMembershipChange {
             audiences.receiveMembershipChange(
                 IncomingMembershipChange(change, delivery.view(change.member.record)),
@@ -119,8 +119,8 @@ extension IncomingMembershipChange {
 // MARK: - Calls to Redis
 
 extension Lane {
-    /// In one iteration, each loop below moves at most this many calls to unreachable servers behind the other calls.
-    /// Without the limit, the loop would not end when no server is reachable.
+    /// The maximum number of calls to unreachable servers that each loop below moves behind the other calls, in one
+    /// iteration of the lane. Without the limit, the loop would not end when no server is reachable.
     private static let postponedAudienceCallsPerIterationMax = 256
 
     func performAudienceStoreCalls() {
@@ -208,7 +208,7 @@ extension Lane {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)
-        let (trace, finishedTrace) = makeCarriedAndFinishedTraces(of: outgoingRecord, record)
+        let (trace, finishedTrace) = makeTraces(of: outgoingRecord, record)
         trace?.append(to: &headers)
         let produceOutcome = setup.producer.produce(
             topic: topic(of: outgoingRecord.kind),

@@ -14,9 +14,9 @@ struct LaneChannelResponse: Sendable {
 
 /// A queue of the channel keeper's responses that a lane has not taken yet.
 final class LaneChannelResponseQueue: Sendable {
-    /// The maximum number of responses that wait; more are discarded. Nothing waits forever for a discarded response. A
-    /// command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
-    /// tries the channel again. If APNs still lacks the channel, the core requests another one.
+    /// The maximum number of responses that wait. Further responses are discarded, but nothing waits forever for them.
+    /// A command waits two seconds for its channel. The broadcasts of a lost channel wait about a minute. Then the core
+    /// tries the channel again, and if APNs still lacks it, requests another one.
     private static let responsesMax = 1_024
 
     private let responses = Mutex<[LaneChannelResponse]>([])

@@ -6,9 +6,9 @@ import Reactor
 
 /// Writes commands that cannot be sent soon to the deferred topic.
 extension Lane {
-    /// Writes a command to the deferred topic: normally to the partition with the source partition's number. The same
-    /// lane usually reads both partitions, so an activity's newer state still replaces an older one. If
-    /// `deferralsKeepPartitionNumber` is false, the record's key chooses the partition.
+    /// Writes a command to the deferred topic. Its record goes to the partition that has the same number as the
+    /// command's own partition. One lane usually reads both partitions, so an activity's newer state still replaces an
+    /// older one. But if `deferralsKeepPartitionNumber` is false, the record's key chooses the partition.
     func produceDeferral(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
@@ -35,8 +35,8 @@ extension Lane {
     /// If this error shows that the deferred topic has fewer partitions than the commands topic, notes this. From then
     /// on, the key of a deferred record chooses its partition.
     ///
-    /// Redis still decides which state of an activity is the newest. But another lane may then read the
-    /// deferred command, and this lane may send a newer state before the command's alert has rung.
+    /// Another lane may then read the deferred command. Redis still decides which state of the activity is the newest.
+    /// But this lane may send a newer state before the deferred command's alert has rung.
     func noteDeferralFailure(_ errorCode: Int32, of outgoingRecord: OutgoingRecord) {
         guard outgoingRecord.kind == .deferral, errorCode == KafkaError.unknownPartitionCode else { return }
         deferralsKeepPartitionNumber = false

@@ -14,13 +14,13 @@ extension Lane {
     private static let recordCountBetweenProducing = 256
     /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
     private static let deliveryReportsPerIterationMax = 16_384
-    /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
-    /// of one memory access.
+    /// How many delivery reports ahead a record is prefetched into the processor's cache. A memory access takes as long
+    /// as about six reports.
     private static let deliveryReportPrefetchDistance = 6
-    /// How far ahead in the inbox a record's message is prefetched; 0: the next record.
+    /// How far ahead in the inbox a record's message is prefetched into the processor's cache; 0: the next record.
     private static let messagePrefetchDistance = 2
-    /// How far ahead in the inbox a record's value is prefetched. Its message was prefetched two records earlier,
-    /// because the value's address is in the message.
+    /// How far ahead in the inbox a record's value is prefetched; 0: the next record. The value's address is in the
+    /// message, so the message must be prefetched earlier (`messagePrefetchDistance`).
     private static let valuePrefetchDistance = 0
 
     func takeLaneOrders() {
@@ -96,9 +96,9 @@ extension Lane {
         }
     }
 
-    /// Gives one record to its core. Discards a record whose assignment has ended, or that a requested rewind reads
-    /// again. Returns false if the core has no room for a record of this partition yet. The entry then keeps its
-    /// message, so that the caller can try again later.
+    /// Gives one record to its core. Discards a record whose assignment has ended, or that will be read again because
+    /// of a requested rewind. Returns false if the core has no room for a record of this partition yet. The entry then
+    /// keeps its message, so that the caller can try again later.
     private func takeUnlessFull(_ entry: InboxEntry) -> Bool {
         guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)

@@ -79,11 +79,11 @@ extension Lane {
             poolNumber,
             setup.metricRegistry.labels.responses.index(status: response.status, reason: Int(response.reason.rawValue))
         )
-        guard response.kind == .responded, response.sentAtMilliseconds >= 0 else { return }
+        guard response.kind == .responded, let sentAtMilliseconds = response.sentAtMilliseconds else { return }
         metrics.observe(
             .apnsRoundTrip,
             Int(pools[poolNumber].identifier.environment.rawValue),
-            microseconds: Self.clampedMicroseconds(response.responseAtMilliseconds - response.sentAtMilliseconds)
+            microseconds: Self.clampedMicroseconds(response.responseAtMilliseconds - sentAtMilliseconds)
         )
     }
 
@@ -166,7 +166,7 @@ extension Lane {
                 nowMilliseconds: loop.nowMilliseconds
             )
         guard providerTokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
-        if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
+        if isNeeded, gauges.providerTokenIssuedAtSeconds == nil,
             let token = setup.pools[number].tokenSource.currentToken(unixSeconds: wallSeconds)
         {
             // While the pool has no connection, for example because APNs is down, publish the age of the
@@ -197,8 +197,8 @@ extension Lane {
         }
     }
 
-    /// Counts superseded commands that get no result. They count when a newer state replaces them. Other commands
-    /// count when Kafka acknowledges their result.
+    /// Counts the superseded commands that get no result. Each counts when a newer state replaces it. Commands with a
+    /// result count when Kafka acknowledges the result.
     private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
         let unpublishedCount = counters.supersededWithoutResultCount &- publishedSupersededCounts[appIndex]
         publishedSupersededCounts[appIndex] = counters.supersededWithoutResultCount

@@ -25,8 +25,8 @@ extension Lane {
                     delivery.deliveryReportReceived(outgoingRecord, .acknowledged, now: now)
                 }
             case .queueFull:
-                // The lane tries again in its next iteration. A delivery report, which makes room in the producer,
-                // usually causes this iteration. The timer of `reportOffsets` causes it at the latest.
+                // The lane tries again in its next iteration. Usually a delivery report causes this iteration, and
+                // makes room in the producer. If no report comes, the timer of `reportOffsets` causes the iteration.
                 return
             case .failed(let error):
                 delivery.removeNextOutgoingRecord(outgoingRecord)

@@ -9,8 +9,8 @@ import Redis
 
 /// Passes calls to the activity store, and the store's replies to the core that made the call.
 extension Lane {
-    /// In one iteration, at most this many calls to unreachable servers are moved behind the other calls. Without
-    /// the limit, the loop would not end when no server is reachable.
+    /// The maximum number of calls to unreachable servers that one iteration moves behind the other calls. Without the
+    /// limit, the loop would not end when no server is reachable.
     private static let postponedCallsPerIterationMax = 1_024
 
     func performStoreCalls() {

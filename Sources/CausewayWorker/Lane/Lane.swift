@@ -31,8 +31,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     /// the round trip, so the wait must be short: 20,000 pushes on one connection take 0.75 s, but 1.3 s if each
     /// iteration waits 4 ms.
     static let fullPoolIterationIntervalMicrosecondsMin: Int64 = 1_000
-    /// How often the lane tells the Kafka thread which offsets it may commit. The Kafka thread commits four times a
-    /// second by default.
+    /// How often the lane tells the Kafka thread which offsets it may commit: more often than the Kafka thread commits,
+    /// which is four times a second by default.
     static let offsetReportIntervalMilliseconds: Int64 = 100
 
     private enum TimerTag: UInt64 {
@@ -119,8 +119,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             samplesPerMillion: setup.traceSamplesPerMillion
         )
         var configuration = setup.delivery
-        // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must
-        // not be SplitMix64's own increment. Otherwise each lane would get its neighbour's random numbers one
+        // Claims and `apns-id`s must differ between lanes, so each lane gets its own seed. The factor must differ from
+        // the increment that SplitMix64 itself uses. Otherwise each lane would get its neighbour's random numbers one
         // step later.
         configuration.seed = setup.delivery.seed &+ UInt64(number) &* 0xD1B5_4A32_D192_ED03
         delivery = Delivery(configuration: configuration, now: Self.moment(of: loop))
@@ -222,7 +222,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         reportPoolRecovery()
         audiences.advance(now: now)
         exchangeAudienceCommands()
-        exchangeMemberships()
+        exchangeMembershipChanges()
         exchangeChannelMessages()
     }
 

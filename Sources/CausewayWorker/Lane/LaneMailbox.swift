@@ -6,7 +6,7 @@ import Synchronization
 
 /// One record on its way from the Kafka thread to a lane.
 struct InboxEntry: BitwiseCopyable {
-    /// The `rd_kafka_message_t`. The thread that pops the entry owns it.
+    /// The address of librdkafka's `rd_kafka_message_t`. The thread that pops the entry owns this message.
     var messageAddress: UInt
     /// The number of the assignment in which the record was read. With this number, the lane discards a record
     /// of an earlier assignment of the same partition.
@@ -125,9 +125,9 @@ final class LaneMailbox: Sendable {
     static let inboxCapacity = 16_384
     /// The maximum number of partitions that the lane's two cores have together.
     static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
-    /// The number of orders that may wait for the lane: four for each partition. This is enough for a rebalance, even
-    /// if the lane takes no order meanwhile. A partition is then revoked, released and assigned again, and gets one
-    /// report of its log's end.
+    /// The number of orders that may wait for the lane: four for each partition. A rebalance needs no more, even if the
+    /// lane takes no order meanwhile: a partition is revoked, released and assigned again, and its log's end is
+    /// reported once.
     static let ordersCapacity = 4 * partitionsMax
     /// If this ring is full, the lane makes the report again later. So no report is lost.
     static let laneReportsCapacity = 16_384

@@ -71,7 +71,7 @@ private final class LanePoolResponseHandler: PushHandler {
             isRetryPermitted: owner?.permitsRetry(now: lane.now) ?? false,
             isTokenRefusalTrusted: owner?.apnsPool.trustsTokenRefusals ?? false
         )
-        if Audiences.isPush(tag: response.tag) {
+        if Audiences.isOwnPush(tag: response.tag) {
             lane.audiences.pushResponseReceived(tag: response.tag, result, now: lane.now)
         } else {
             let record = RecordIndex(rawValue: UInt32(truncatingIfNeeded: response.tag))
@@ -82,7 +82,9 @@ private final class LanePoolResponseHandler: PushHandler {
 
     private func noteProviderToken(isRefused: Bool) {
         guard providerTokenStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
-        lane.setup.metricRegistry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
+        lane.setup.metricRegistry.condition.change { [number] in
+            $0.isProviderTokenRefusedByPoolIndex[number] = isRefused
+        }
     }
 
     func poolHasRoom(_ pool: Pool) {

@@ -70,8 +70,8 @@ final class LaneTracer {
         )
     }
 
-    /// Returns the trace for the fan-out records of a command: the command's span in this worker if one is
-    /// exported, else the command's own trace.
+    /// Returns the trace that a command's fan-out records carry. It names the command's span in this worker if this
+    /// span is exported. Otherwise it is the command's own trace.
     func makeFanoutTrace(_ trace: RecordTrace, offset: Int64) -> RecordTrace {
         guard ring != nil, trace.context.isSampled else { return trace }
         var trace = trace

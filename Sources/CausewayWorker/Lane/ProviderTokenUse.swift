@@ -15,12 +15,11 @@ struct ProviderTokenUse {
     /// - Parameters:
     ///   - submittedPushCount: all pushes that the pool has taken since the start.
     ///   - isNeeded: whether pushes wait for a connection or for their response.
-    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
-    ///     connection.
-    mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
+    ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; nil if there is no connection.
+    mutating func update(submittedPushCount: UInt64, isNeeded: Bool, issuedAtSeconds: Int64?, nowMilliseconds: Int64) {
         if submittedPushCount != self.submittedPushCount || isNeeded { lastUsedAtMilliseconds = nowMilliseconds }
         self.submittedPushCount = submittedPushCount
-        if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
+        if let issuedAtSeconds { self.issuedAtSeconds = issuedAtSeconds }
     }
 
     func isInUse(nowMilliseconds: Int64) -> Bool {

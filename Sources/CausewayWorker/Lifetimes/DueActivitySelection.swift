@@ -6,7 +6,8 @@ import Redis
 /// Two fleets of workers with different apps may share a Redis. A worker does not claim activities of unknown apps,
 /// because its claim would only delay their end. These activities stay at the front of the timetable, so the next batch
 /// begins behind them. After the last batch, reading begins again at the front. If other workers claim activities
-/// meanwhile, the next batch may leave out some activities. A later read from the front finds them.
+/// meanwhile, the ranks of the others change, and the next batch may leave out some. A later read from the front finds
+/// them.
 struct DueActivitySelection: Equatable {
     /// The timetable's names of the activities that the worker claims.
     private(set) var namesToClaim: [[UInt8]] = []

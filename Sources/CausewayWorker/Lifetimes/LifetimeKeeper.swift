@@ -16,8 +16,8 @@ import Redis
 actor LifetimeKeeper {
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
-    /// long as the one before, up to 32 times this length. A command may wait for APNs for hours, and each claim writes
-    /// another command.
+    /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
+    /// for APNs for hours. The growing claims limit the number of these commands.
     static let firstLeaseMilliseconds: Int64 = 20_000
     /// For this long after the known beginning of an activity's life, workers claim the activity, even if Kafka or APNs
     /// is down for hours. After this time the activity is forgotten, because iOS has ended it and removed it from the
@@ -78,12 +78,12 @@ actor LifetimeKeeper {
     /// Polls all timetables once. Blocks for several round trips.
     func poll() {
         pollCount += 1
-        var waitingActivityCount = 0
+        var timetableActivityCount = 0
         var failure: (any Error)?
         for timetableNumber in 0..<LifetimeKey.timetableCount {
             guard !Task.isCancelled else { return }
             do {
-                waitingActivityCount += try produceDueCommands(timetableNumber)
+                timetableActivityCount += try produceDueCommands(timetableNumber)
             } catch let error as KafkaError {
                 // Do not try the other timetables: Kafka did not take these commands, and would probably not take other
                 // commands either.
@@ -95,7 +95,7 @@ actor LifetimeKeeper {
             }
         }
         guard let failure else {
-            status.setWaitingActivityCount(waitingActivityCount)
+            status.setTimetableActivityCount(timetableActivityCount)
             if isFailing { log(.lifetimeEndsResumed) }
             isFailing = false
             return
@@ -186,11 +186,10 @@ actor LifetimeKeeper {
         log(kind, Self.makeLogFields(claim).merging(["error": "\(obstacle.rawValue)"]) { $1 })
     }
 
-    /// Overwrites the newest update in Redis with the start that the timetable keeps, because the update is damaged.
-    /// Otherwise the activity could not start again: a new start must have the state of the newest update
-    /// (`lifetime.lua`), and the state of a damaged update cannot be read. After the overwriting, the new start has the
-    /// state of the former start. If a newer update comes first, Redis refuses this new start, and the next claim makes
-    /// a start with that update.
+    /// Overwrites the damaged newest update in Redis with the start that the timetable keeps. Otherwise the activity
+    /// could not start again: Redis accepts a new start only with the state of the newest update (`lifetime.lua`), and
+    /// this state cannot be read. So the new start has the state of the former start. If a newer update comes first,
+    /// Redis refuses the new start, and the next claim makes a start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
         _ commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?),

@@ -76,11 +76,11 @@ struct MemoryBudget: Equatable {
             laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
             * configuration.apns.connectionsPerPool
         let configuredBytes = Int64(configuration.worker.memoryMebibytes) << 20
-        let groupBytes = limit.bytes.map { $0 / 100 * Self.usableControlGroupPercent }
+        let controlGroupBytes = limit.bytes.map { $0 / 100 * Self.usableControlGroupPercent }
         try self.init(
             totalBytes: configuredBytes > 0
                 ? configuredBytes
-                : groupBytes
+                : controlGroupBytes
                     ?? max(
                         Self.defaultTotalBytes,
                         Self.plannedMebibytes(laneCount: laneCount, connectionsMax: connectionsMax) << 20

@@ -43,7 +43,7 @@ struct KeyFileWatcher {
         log: SharedLimitedLog
     ) {
         watchedKeys = sources.map { key, source in
-            let signedAppIndices = apps.indices.filter { app in
+            let indicesOfAppsWithKey = apps.indices.filter { app in
                 apps[app].environments.contains { apps[app].key(for: $0) == key }
             }
             let file = SigningKeyFile(path: key.file, loadedKey: source.signingKey)
@@ -51,7 +51,7 @@ struct KeyFileWatcher {
                 key: key,
                 file: file,
                 source: source,
-                appIndices: Set(signedAppIndices),
+                appIndices: Set(indicesOfAppsWithKey),
                 lastTriedIdentifier: source.keyStatus.keyIdentifier,
                 identifierAtLastPoll: source.keyStatus.keyIdentifier
             )

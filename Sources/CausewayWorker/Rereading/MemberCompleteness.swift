@@ -16,8 +16,8 @@ struct MemberCompleteness {
     enum Status: Equatable {
         case complete
         case missing
-        /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them.
-        /// `isFirstReport`: no earlier poll has found the wait over.
+        /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them. `isFirstReport`:
+        /// this poll is the first that has found the wait over.
         case waitIsOver(isFirstReport: Bool)
     }
 

@@ -75,7 +75,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
 
 /// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and
 /// writes the marks. A case names primaries by their indices. (R24)
-enum MarkStep: Equatable {
+enum MarkAction: Equatable {
     /// Do nothing: the primaries lack nothing and have the newest marks, or the rereading of the records is under way.
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
@@ -99,7 +99,7 @@ enum MarkStep: Equatable {
         for status: PartitionRereadingStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
         isFirstCheck: Bool
-    ) -> MarkStep {
+    ) -> MarkAction {
         let ownRereadingIdentifier = status.rereading?.identifier
         let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereadingIdentifier) }
         if !lackingPrimaries.isEmpty {

@@ -6,7 +6,7 @@ import Reactor
 import Redis
 
 /// Notices that a Redis primary was emptied, or was replaced by one that may lack the newest writes. Then
-/// requests that this worker's partitions are read again. ``MarkStep`` decides, and the Kafka thread reads.
+/// requests that this worker's partitions are read again. ``MarkAction`` decides, and the Kafka thread reads.
 /// (R24)
 ///
 /// Every worker is responsible for its own partitions. A mark becomes complete only when the rereading of its
@@ -121,12 +121,12 @@ actor StoreWatch {
             let marksByPrimary = primaries.map {
                 ($0.server.runIdentifier ?? "", $0.markTexts[index].flatMap { PartitionMark($0) })
             }
-            let step = MarkStep.next(
+            let action = MarkAction.next(
                 for: status,
                 primaries: marksByPrimary,
                 isFirstCheck: !assignmentNumbersWithCheckedMarks.contains(status.assignmentNumber)
             )
-            collectMarkWrites(step, of: status, index, marksByPrimary, &writes, &requests)
+            collectMarkWrites(action, of: status, index, marksByPrimary, &writes, &requests)
         }
         let failedAssignmentNumbers = performWrites(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignmentNumbers.contains($0.assignmentNumber) }, writes, primaries)
@@ -187,7 +187,7 @@ actor StoreWatch {
     }
 
     private func collectMarkWrites(
-        _ step: MarkStep,
+        _ action: MarkAction,
         of status: PartitionRereadingStatus,
         _ partitionIndex: Int,
         _ marksByPrimary: [(runIdentifier: String, mark: PartitionMark?)],
@@ -218,7 +218,7 @@ actor StoreWatch {
                 )
             }
         }
-        switch step {
+        switch action {
         case .keep: break
         case .advance(let primaries):
             let renewsAllCopies = pollCount.isMultiple(of: Self.pollsPerFullRenewal)

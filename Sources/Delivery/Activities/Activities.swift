@@ -7,9 +7,9 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let appIndex: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// How many attempts in a row failed for a reason that only delays a push (R18). A newer state of the activity does
-    /// not reset this number, because the fault is not the state's. Each failure lengthens the next wait, up to a
-    /// maximum.
+    /// How many attempts in a row failed for a reason that only delays a push (R18). Each failure lengthens the next
+    /// wait, up to a maximum. A newer state of the activity does not reset this number, because the older state did not
+    /// cause the failures.
     private(set) var serviceFaultCount: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierByteCount: Int
@@ -17,8 +17,9 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
-    /// The activity's last rider, whose slot is prefetched before a command of the activity is merged. Only a hint,
-    /// because the slot may have been freed or used again. `.null`: the activity had no rider.
+    /// The last command of the activity that became a rider; `.null`: none has become one. Its slot is prefetched
+    /// before a command of the activity is merged, because merging reads the rider. The slot may have been freed or
+    /// used again; a prefetch of such a slot does no harm.
     var riderToPrefetch = RecordIndex.null
     /// The pool of the activity's pushes. `unknownEnvironment` until an admission or a command's token has named the
     /// environment.
@@ -28,9 +29,9 @@ struct ActivitySlot: BitwiseCopyable {
     var poolKindOfCredit = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
     var startWait = StartWait()
-    /// When this lane may begin the activity's next command, a monotonic time; 0: no command was delayed yet. Usually
-    /// the spacing after the last push ends then, but Redis makes the final decision about the spacing. A failed push,
-    /// an unavailable Redis server or an empty budget of starts delays the next command too.
+    /// The lane begins the activity's next command at this monotonic time or later; 0: no command was delayed yet.
+    /// Usually this is the end of the spacing after the last push. Redis then has the final decision about the spacing.
+    /// A failed push, an unavailable Redis server and an empty budget of starts delay the next command too.
     private(set) var earliestBeginAtMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -52,8 +53,8 @@ struct ActivitySlot: BitwiseCopyable {
         earliestBeginAtMilliseconds = max(earliestBeginAtMilliseconds, monotonicMilliseconds)
     }
 
-    /// Sets `earliestBeginAtMilliseconds` to `monotonicMilliseconds`, the value before the last push: no stream took
-    /// that push.
+    /// Undoes the delay that `takeNextPush` set, because no stream took the push.
+    /// - Parameter monotonicMilliseconds: the value of `earliestBeginAtMilliseconds` before `takeNextPush`.
     mutating func restoreNextCommandDelay(until monotonicMilliseconds: Int64) {
         earliestBeginAtMilliseconds = monotonicMilliseconds
     }
@@ -61,7 +62,8 @@ struct ActivitySlot: BitwiseCopyable {
 
 /// The activities of a lane: their slots, the table that finds the slot of an activity's id, and their phases. (R12)
 ///
-/// `enter` changes an activity's phase, timer and queue together. So no timer stays set after the phase that needs it.
+/// `enter` changes an activity's phase, timer and queue together. So a timer is always cleared when the activity leaves
+/// the phase that set it.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()

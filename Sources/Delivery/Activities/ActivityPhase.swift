@@ -7,10 +7,10 @@
 ///     idle ─► admitting ─► ready ◄─► inFlight ─► idle
 ///     idle ─► takingStartToken ─► admitting            a start
 ///
-///     takingStartToken, admitting ─► holding           the command has no token
-///     holding ─► takingStartToken, admitting           a token registered meanwhile
+///     takingStartToken, admitting ─► requestingHold    the command has no token
+///     requestingHold ─► takingStartToken, admitting    a token registered meanwhile
 ///     admitting ─► registeringToken                    Redis has a newer, unsettled command; this one has a token
-///     inFlight ─► retiringToken ─► holding             the token is dead
+///     inFlight ─► retiringToken ─► requestingHold      the token is dead
 ///     inFlight ─► recordingThrottle                    APNs limits the token
 ///     inFlight ─► backingOff ─► ready                  retried soon
 ///     inFlight, recordingThrottle ─► awaitingService   the push must be retried later
@@ -25,8 +25,8 @@
 /// names the next phases.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. Usually an activity is idle only within one call: `beginNextCommand` then decides its next
-    /// phase, or frees an activity that has no command and no wait. Exception: after a lifetime command was read from
-    /// the deferred topic, its activity may be idle until Redis has replied about the life. Next:
+    /// phase, or frees an activity that has no command and no wait. There is one exception: while Redis is asked about
+    /// the life of a deferred lifetime command, its activity may be idle for longer. Next:
     /// - `queuedToBegin` when a command joins the waiting list.
     /// - `takingStartToken` or `admitting` when the first waiting command begins.
     /// - `awaitingReadAhead` if the lane reads ahead.
@@ -39,7 +39,8 @@ enum ActivityPhase: UInt8 {
     /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
     /// - A deferred command comes back from the deferred topic (`startWait`, `deferralWait`).
     /// - The pause of a command that has come back from there ends (`deferralWait`).
-    /// - A newer command is read, and can carry the alert of a rider (`riderAwaitingCarrier`).
+    /// - The lane reads a newer command, which carries the alert of a command that waits for it
+    ///   (`riderAwaitingCarrier`).
     ///
     /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
     case paused
@@ -48,25 +49,26 @@ enum ActivityPhase: UInt8 {
     /// A command may be sent, but its pool has no free credit. Next:
     /// - `idle` when the pool has a free credit, when no command waits any more, or when the activity moves to another
     ///   pool.
-    /// - `admitting` when the pool has a free credit, for a start that has waited in `awaitingService`: the start is
-    ///   already the current command.
+    /// - `admitting` when the pool has a free credit and the activity already has a current command: a start that was
+    ///   in `awaitingService` before.
     case awaitingCredit
-    /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
+    /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `requestingHold` when there
     /// is no token.
     case takingStartToken
-    /// Redis is deciding about the current command, or the audiences that the activity left are being notified first.
-    /// Next:
+    /// Redis is deciding about the current command. If Redis first names audiences that the activity left, the core
+    /// notifies these audiences, and then asks Redis again. Next:
     /// - `ready` when Redis allows the push.
-    /// - `holding` when the command has no token.
-    /// - `registeringToken` when a newer command in Redis must carry the current command's alert, and the current
-    ///   command brought a token.
+    /// - `requestingHold` when the command has no token.
+    /// - `registeringToken` when the current command brought a token, and Redis has a newer command that must carry the
+    ///   current command's alert.
     case admitting
-    /// Redis has a newer, unsettled command, which must carry the current command's alert. First, Redis registers the
-    /// token that the current command brought, because Redis may hold the newer command for this token. Next: `idle`.
+    /// Redis has a newer command that is not settled, and that must carry the current command's alert. Perhaps Redis
+    /// holds the newer command until a token registers. So Redis first registers the token that the current command
+    /// brought. Next: `idle`.
     case registeringToken
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.
-    case holding
+    case requestingHold
     /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
     /// for a retry that the pool does not permit.
     case ready
@@ -74,7 +76,7 @@ enum ActivityPhase: UInt8 {
     /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
     case inFlight
     /// APNs responded that the token is dead or unknown. Redis retires the token, and the invalidation is being
-    /// produced. Next: `holding` when both are acknowledged.
+    /// produced. Next: `requestingHold` when both are acknowledged.
     case retiringToken
     /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
     case recordingThrottle
@@ -116,9 +118,8 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private static var creditMask: UInt16 {
-        takingStartToken.mask | admitting.mask | registeringToken.mask | holding.mask | ready.mask | inFlight.mask
-            | retiringToken.mask
-            | recordingThrottle.mask | backingOff.mask
+        takingStartToken.mask | admitting.mask | registeringToken.mask | requestingHold.mask | ready.mask
+            | inFlight.mask | retiringToken.mask | recordingThrottle.mask | backingOff.mask
     }
 
     @inline(__always)
@@ -127,17 +128,19 @@ enum ActivityPhase: UInt8 {
         let (awaitingCredit, takingStartToken, admitting) = (
             Self.awaitingCredit.mask, Self.takingStartToken.mask, Self.admitting.mask
         )
-        let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
+        let (requestingHold, ready, awaitingService) = (
+            Self.requestingHold.mask, Self.ready.mask, Self.awaitingService.mask
+        )
         return switch self {
         case .idle: queuedToBegin | paused | Self.awaitingReadAhead.mask | awaitingCredit | takingStartToken | admitting
         case .queuedToBegin, .awaitingReadAhead, .registeringToken: idle
         case .paused: idle | queuedToBegin
         case .awaitingCredit: idle | admitting
-        case .takingStartToken: idle | admitting | holding
-        case .admitting: idle | ready | holding | Self.registeringToken.mask
-        case .holding: idle | takingStartToken | admitting
+        case .takingStartToken: idle | admitting | requestingHold
+        case .admitting: idle | ready | requestingHold | Self.registeringToken.mask
+        case .requestingHold: idle | takingStartToken | admitting
         case .ready: idle | Self.inFlight.mask | awaitingService
-        case .retiringToken: holding
+        case .retiringToken: requestingHold
         case .inFlight:
             idle | ready | Self.retiringToken.mask | Self.recordingThrottle.mask | Self.backingOff.mask
                 | awaitingService

@@ -55,51 +55,21 @@ extension Delivery {
         }
     }
 
-    /// Finishes a waiting command as expired. The command's rider waits again for its own turn.
+    /// Finishes a waiting command as expired. If it has a rider, the rider goes back to the waiting list, for a turn of
+    /// its own.
     private mutating func expire(_ record: RecordIndex, now: Moment) {
         if case .awaitingBudget = records[record].start.draw { records[record].setReason("startBudget") }
         requeueRider(of: record, now: now)
         finish(record, .expired)
     }
 
-    /// Makes the activity pause until the first of its waits ends. A long wait consists of several pauses, because
-    /// overdue commands are deferred only when a pause ends (`deferOverdueCommands`). An activity without a wait is
-    /// freed.
+    /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait. A long wait
+    /// is divided into several pauses: overdue commands are deferred only when a pause ends (`deferOverdueCommands`),
+    /// and that must not be too late.
     private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now) else {
             return activities.free(activity)
         }
         activities.enter(.paused, activity, untilMilliseconds: endMilliseconds)
-    }
-
-    /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
-    /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
-    /// use `activity`: an activity without a command and without a wait is freed.
-    mutating func endCurrentCommand(of activity: ActivityIndex, now: Moment) {
-        let hadCredit = activities[activity].phase.hasCredit
-        activities.enter(.idle, activity)
-        if hadCredit { returnCredit(of: activity, now: now) }
-        beginNextCommand(of: activity, now: now)
-    }
-
-    /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
-    /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
-    mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
-        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
-        // `enter` clears the current command, so call it first. `drop` queues the record's rider again, and must not
-        // compare the rider's alert with the alert of the dropped command (`isOlderThanAlertUnderWay`).
-        activities.enter(.idle, activity)
-        drop(record, now: now)
-        if hadCredit { returnCredit(of: activity, now: now) }
-        beginNextCommand(of: activity, now: now)
-    }
-
-    /// Returns the activity of a current command. Traps if the activity is not in the phase that the caller expects.
-    @inline(__always)
-    func activityOfCurrentCommand(_ record: RecordIndex, in phase: ActivityPhase) -> ActivityIndex {
-        let activity = records[record].activity
-        let slot = activities.address(of: activity)
-        precondition(slot.pointee.phase == phase && slot.pointee.currentCommand == record)
-        return activity
     }
 }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Says whether the next command of an activity must wait, and until when. `beginNextCommand` asks this before
-/// it begins a command; other rules ask single questions.
+/// Says whether the next command of an activity must wait, and until when. `beginNextCommand` asks this before it
+/// begins a command; other rules ask single questions.
 ///
 ///     question                                            function                       answer   compares `now`
 ///     Is there perhaps a wait of the next command?        mayHaveWait                    quick    yes
@@ -9,13 +9,13 @@ import LiveActivity
 ///     Is the next command delayed?                        isNextCommandDelayed           exact    yes
 ///     Must it wait because of a deferral?                 mustWaitForDeferral            exact    yes
 ///     Does a deferred start come before this command?     isStartExpected                exact    yes
-///     Is so long a wait spent in the deferred topic?      exceedsDeferredDelay           exact    no
-///     Is the activity's present wait so long?             isWaitLong                     exact    yes
+///     Is a wait longer than the delay of deferrals?       exceedsDeferredDelay           exact    no
+///     Is the activity's present wait longer than that?    isWaitLong                     exact    yes
 ///     When does the activity's first wait end?            earliestWaitEndMilliseconds    exact    yes
 ///     When does the activity's phase `paused` end?        pausedPhaseEndMilliseconds     exact    yes
 ///
-/// A quick test is never false while there is a wait of its kind, but may be true without one. The wait of a rider
-/// delays no command, so only the last two functions count it.
+/// If a quick test is false, there is no wait of its kind. If it is true, there may be one, and an exact function must
+/// be asked. A rider's wait for a carrier delays no command, so only the last two functions count it.
 extension Delivery {
     /// Whether the next command must wait because of a deferral: a deferred command must come back from the deferred
     /// topic first, or the next command has come back from there and still pauses. Does not test the delay of the next
@@ -30,11 +30,12 @@ extension Delivery {
         guard slot.pointee.deferralWait.isOngoing(now: now) else { return false }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.remainingPauseMilliseconds(now: now) > 0 }
         guard !isStart else { return false }
-        // While the pool is blocked, a newer state waits for the deferred one, and then replaces it and carries its
-        // alert. Otherwise an outage would leave one deferred copy for each state.
+        // While the pool is blocked, a newer state waits until the deferred one is back. Then it replaces the deferred
+        // one and carries its alert. If the newer state did not wait, it would be deferred too. In an outage, the
+        // deferred topic would then have a copy of each state.
         if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
-        // While the pool works, a state waits only for a deferred alert, and only if the state's own alert is not
-        // newer. Without this wait, the phone would show the newer state without ringing.
+        // While the pool works, a state waits only if a deferred command has an alert, and the state itself has no
+        // alert or an older one. Without this wait, the phone would show the state without ringing.
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
@@ -45,14 +46,14 @@ extension Delivery {
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
-    /// Whether a wait is so long that a command spends it in the deferred topic, as soon as the command is overdue
-    /// (`isOverdue`).
+    /// Whether a wait is longer than `deferredDelayMilliseconds`. As soon as a command is overdue (`isOverdue`), it
+    /// spends so long a wait in the deferred topic.
     @inline(__always)
     func exceedsDeferredDelay(_ milliseconds: Int64) -> Bool {
         milliseconds > configuration.reloadable.deferredDelayMilliseconds
     }
 
-    /// Whether the activity's delay, or the pause of its next command, is so long (`exceedsDeferredDelay`).
+    /// Whether the activity's delay, or the pause of its next command, is longer than `deferredDelayMilliseconds`.
     @inline(__always)
     private func isWaitLong(of activity: ActivityIndex, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
@@ -94,7 +95,7 @@ extension ActivitySlot {
     @inline(__always)
     func mayHaveWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
-    /// A quick test: whether `deferralWait` or `startWait` has an end. The end may have passed.
+    /// A quick test: whether `deferralWait` or `startWait` is set. Its end may have passed already.
     @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits

@@ -15,16 +15,16 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // `fillSlot` copies the activity's id and the device's id, and a command to an audience has neither. So make it
-        // copy other texts: the id of the audience or channel as the activity's id, and the
-        // `ActivityIdentifierTemplate` of a start as the device's id. Below, the template moves to `audienceCommand`.
+        // `fillSlot` copies the ids of an activity and of a device, and a command to an audience has neither. So let it
+        // copy two other texts in their places: the id of the audience or channel as the activity's id, and a start's
+        // `ActivityIdentifierTemplate` as the device's id. Below, the template moves to `audienceCommand`.
         var commandForFilling = command
         let addressesChannel = !command.channel.isAbsent
         (commandForFilling.activity, commandForFilling.device) = (
             addressesChannel ? command.channel : command.audience, command.activity
         )
         fillSlot(record, with: commandForFilling, from: value, trace: trace, droppedFields: droppedFields)
-        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
+        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
         if records[record].isReread { removeAlert(ofRereadRecord: record) }
         writeDefaultIdentifierIfMissing(of: record)
         let slot = records.mutableAddress(of: record)

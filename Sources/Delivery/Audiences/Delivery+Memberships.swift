@@ -2,15 +2,15 @@ import LiveActivity
 
 /// Notifies audiences of the activities and devices that join or leave them. (R27)
 ///
-/// A member's value in Redis has two lists: the audiences that the member is in, and the audiences that it
-/// left and that perhaps do not know this yet. A change has three steps:
-/// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's value in Redis.
-/// - The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently refused
-///   to write the change into it.
-/// - If the member left audiences, Redis records that these are notified.
+/// A member's value in Redis has two lists: the audiences that the member is in, and the audiences that it left and
+/// that perhaps do not know this yet. A change has three steps:
+/// 1. A registration, a tombstone, an accepted end or a token that APNs refused changes the member's value in Redis.
+/// 2. The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently
+///    refused to write the change into it.
+/// 3. If the member left audiences, Redis records in the member's value that they are notified.
 ///
-/// If a worker dies between two steps, nothing is lost: the next owner reads the Kafka record again, or the next reply
-/// about the member names the audiences once more. An admission waits until these audiences are notified
+/// If a worker dies between two steps, nothing is lost. Either the next owner reads the Kafka record again, or the next
+/// reply about the member names the audiences again. An admission waits until these audiences are notified
 /// (`StoreVerdict.departures`).
 ///
 /// What must hold:
@@ -80,11 +80,12 @@ extension Delivery {
         )
     }
 
-    /// Begins the change of audiences that the reply to a registration requires. Returns whether the registration must
-    /// wait: for the end of the change or, after the reply `full`, for the next attempt of the call.
+    /// Begins the change of audiences that the reply to a registration requires. Redis is asked for the command that is
+    /// held for the token only after the audiences are notified. So they are notified even if the held command fails,
+    /// or if another worker reads the registration again after a crash.
     ///
-    /// The audiences are notified before Redis is asked for the command that is held for the token. So they are
-    /// notified even if the held command fails, or if another worker reads the registration again after a crash.
+    /// - Returns: whether the registration must wait: for the end of the change or, after the reply `full`, for the
+    ///   next attempt of the call.
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
@@ -100,8 +101,8 @@ extension Delivery {
             && slot.pointee.registration.audienceDigests.count > 0
         guard joinsAudiences || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.texts.device.count > 0 ? .device : .activity)
-        // A reply that names audiences which the member left has no held command. To get this command, the lane repeats
-        // the call `registerToken` after the change.
+        // A reply that names audiences which the member left brings no held command, even if Redis has one. So after
+        // the change the lane repeats the call `registerToken`, to get that command.
         let mayHoldCommand = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let nextStep: PendingMembershipChanges.NextStep = mayHoldCommand ? .register : .settle
         if !membershipChanges.contains(member) {

@@ -20,7 +20,7 @@ extension Delivery {
             let mismatch = contracts.findMismatch(
                 of: command,
                 appIndex,
-                apsDictionaryNumber: lastAps.apsDictionaryNumber,
+                apsDictionaryNumber: apsCache.apsDictionaryNumber,
                 in: value
             )
         else { return false }

@@ -49,8 +49,8 @@ extension Delivery {
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.endOrPause(forMilliseconds: pauseMilliseconds, now: now)
         // Newer commands wait no longer for this start, because it joins the waiting list now. But a restart after a
-        // lifetime joins the list only after Redis has checked the lifetime. So newer commands wait until the restart
-        // is admitted; if it is not admitted, until `StartWait.untilMilliseconds`.
+        // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait until the
+        // restart is admitted, but not longer than until `StartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].startWait.end(records[record].version)
         }
@@ -68,13 +68,14 @@ extension RecordSlot {
         ending.supersededCount = SupersededCount(commandCount: deferral.supersededCount)
         isReread = deferral.isReread
         if token.mustBeRegistered { token.registeredAtWallMilliseconds = deferral.registeredAtWallMilliseconds }
-        if !bodyLayout.alert.isAbsent { alert.sourceVersion = deferral.alertVersion }
+        if !bodyLayout.alert.isAbsent { alert.sourceVersion = deferral.carriedAlertVersion }
         if deferral.priorityWithoutAlert > 0 { priorityWithoutAlert = deferral.priorityWithoutAlert }
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // A held start was deferred together with the token that released it; the command itself brought no token. When
-        // the start is finished, the record registers this token again.
+        // The deferred record of a held start brings the token that released the start; the start itself brought none.
+        // So the start's admission does not register this token. The record registers it again when the start is
+        // finished.
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

@@ -17,20 +17,21 @@ import LiveActivity
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
 /// - a command whose push must pause for longer than `deferredDelayMilliseconds`
-/// - an admitted start whose partition is revoked and whose pool is blocked (`isDeferredToNextOwner`)
+/// - an admitted start whose partition is revoked and whose pool is blocked (`mustBeDeferredToNextOwner`)
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// Replaces a longer `deferAfterMilliseconds` in the cases that `isOverdue` names.
+    /// In the cases that `isOverdue` names, a command is overdue after this time at the latest.
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
-    /// Begins to write a command to the deferred topic. The command must be in no waiting list, and must not be its
-    /// activity's current command any more.
+    /// Begins to write a command to the deferred topic. The caller has already removed the command: it is in no waiting
+    /// list, and is not its activity's current command any more.
     ///
     /// The deferred record has all that the next reading needs (`Deferral`), such as a start's claim, a token that the
-    /// command brought, and a carried alert. If a registration released the command, the registration is its source,
-    /// and the deferral settles the registration's offset. Redis already has the version of such a command, and admits
-    /// the command again.
+    /// command brought, and a carried alert.
+    ///
+    /// If a registration released the command, the registration is the source of the deferred record, and its offset is
+    /// settled with this deferral. Redis already has the version of such a command, and admits the command again.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         writeDefaultIdentifierIfMissing(of: record)
@@ -46,12 +47,14 @@ extension Delivery {
     }
 
     /// Notes that the activity expects a deferred command. Newer states then wait for that command if
-    /// `mustWaitForDeferral` says so, at most for the time that is set here. If another worker reads the command,
-    /// because of a rebalance or because the deferred topic has fewer partitions, the newer states may be sent after
-    /// this time, although the deferred alert has not rung.
+    /// `mustWaitForDeferral` says so, but not longer than the time that is set here.
     ///
-    /// Does nothing if the lane has more activities than its limit of records, because a wait keeps the activity's slot
-    /// even without a record.
+    /// Perhaps another worker reads the deferred command, because of a rebalance or because the deferred topic has
+    /// fewer partitions. Then this lane may send the newer states after this time, although the deferred alert has not
+    /// rung.
+    ///
+    /// Does nothing if the lane has more activities than its limit of records: a wait keeps the slot even of an
+    /// activity without a record.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds =
@@ -86,8 +89,8 @@ extension Delivery {
     }
 
     /// Called after the activity's current command was deferred. Also defers overdue commands at the front of the
-    /// waiting list: starts, and the commands that wait for a deferred start (`StartWait`). Otherwise they would stay
-    /// in the lane for as long as the current command is deferred again and again.
+    /// waiting list: starts, and the commands behind a deferred start, because they wait for it (`StartWait`). If the
+    /// current command is deferred again and again, they would otherwise stay in the lane for all this time.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -132,18 +135,18 @@ extension Delivery {
     /// Whether an admitted start must be deferred, so that the next owner of its partition sends it. The deferred
     /// record has the start's claim (R16). True if the partition is revoked while the start's pool is blocked: this
     /// lane may lose the partition before the pool works again.
-    func isDeferredToNextOwner(_ record: RecordIndex) -> Bool {
+    func mustBeDeferredToNextOwner(_ record: RecordIndex) -> Bool {
         records[record].isStart && isPartitionRevoked(record)
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
     /// Called when Kafka did not accept a command's deferred record. Queues the command for its activity again if it
-    /// can be sent now: its pool is not blocked, and its pause is over. Returns whether it was queued. If it was not,
-    /// the deferred record must be produced again.
+    /// can be sent now: its pool is not blocked, and its pause is over. If it were not queued, a missing deferred topic
+    /// would stop it for good.
     ///
-    /// If the command were not queued here, a missing deferred topic would stop it for good. But a start is never
-    /// queued again: its draw on the device's budget is already refunded, and only the next reading of its deferred
-    /// record draws again.
+    /// A start is never queued again. Its draw on the device's budget is already refunded, and only the next reading of
+    /// its deferred record draws again.
+    /// - Returns: whether the command was queued. If it was not, the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
@@ -167,9 +170,9 @@ extension Delivery {
     // MARK: - Activities that must not send yet
 
     /// Defers overdue commands of an activity that must wait longer than `deferredDelayMilliseconds`:
-    /// - all overdue commands, if the activity's delay is so long (`earliestBeginAtMilliseconds`)
-    /// - otherwise those overdue commands at the front of the waiting list whose pause is so long, and all overdue
-    ///   commands behind a start that is deferred here
+    /// - If the activity's delay is that long (`earliestBeginAtMilliseconds`), defers all overdue commands.
+    /// - Otherwise defers those overdue commands at the front of the waiting list whose own pause is that long. If one
+    ///   of them is a start, also defers all overdue commands behind it.
     mutating func deferOverdueCommands(of activity: ActivityIndex, now: Moment) {
         let isDelayLong = exceedsDeferredDelay(
             activities[activity].earliestBeginAtMilliseconds - now.monotonicMilliseconds
@@ -200,9 +203,9 @@ extension Delivery {
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces. If
     /// the pool is blocked, also drops those whose partition is revoked, and defers those that will not be sent soon.
     ///
-    /// While Redis is silent, the commands that wait for a credit are not deferred: the commands that wait for Redis
-    /// may have all credits of the pool. A command that waits for Redis is never deferred, because only Redis can
-    /// decide about it.
+    /// A command that waits for Redis is never deferred, because only Redis can decide about it. While Redis is silent,
+    /// the commands that wait for a credit are not deferred either: perhaps the commands that wait for Redis have all
+    /// credits, and the pool itself works.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedEntryCount > 0, earliestPoolReviewAtMilliseconds <= now.monotonicMilliseconds else { return }
         earliestPoolReviewAtMilliseconds = now.monotonicMilliseconds + Self.poolReviewIntervalMilliseconds
@@ -228,9 +231,9 @@ extension Delivery {
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // Usually a returned credit begins a waiting activity. But perhaps no activity has a credit of this kind:
-            // when the production pool is blocked, activities of unknown environment change to credits of their own
-            // kind. So begin the waiting activities here.
+            // Usually an activity begins when another one returns its credit. But perhaps no activity has a credit of
+            // this kind: when the production pool becomes blocked, the waiting activities of unknown environment change
+            // to credits of their own kind (`PoolTable.poolKey`). So begin waiting activities here too.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -250,14 +253,14 @@ extension Delivery {
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommand(of: activity, now: now)
             } else if isBlocked, records[record].deferral.wasOfferedToPool,
-                isOverdue(record, now: now) || isDeferredToNextOwner(record)
+                isOverdue(record, now: now) || mustBeDeferredToNextOwner(record)
             {
                 deferCurrentCommand(of: activity, .pool, now: now)
                 hasDeferred = true
             } else {
-                // Each push stays in its pool's queue from one check to the next before it is deferred. Otherwise every
-                // push would be deferred, and no response could show that the pool works again. While the lane reads
-                // ahead, no push leaves the queue. This time does not count.
+                // A push is deferred only if it was in its pool's queue for the whole time from one check to the next.
+                // Otherwise every push would be deferred, and no response could show that the pool works again. Time in
+                // which the lane reads ahead does not count, because no push leaves the queue then.
                 records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
@@ -273,7 +276,7 @@ extension Delivery {
             guard let activity = pools.popActivityAwaitingCredit(of: poolKey) else { break }
             let current = activities[activity].currentCommand
             if current != .null {
-                guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
+                guard isOverdue(current, now: now) || mustBeDeferredToNextOwner(current) else {
                     pools.appendActivityAwaitingCredit(activity, of: poolKey, now: now)
                     continue
                 }

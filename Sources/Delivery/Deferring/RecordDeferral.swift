@@ -5,16 +5,18 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push was in its pool's queue at the last check by `reviewPoolQueues`, so that the pool could have
-    /// taken it since. Only such a push may be deferred because of its pool. False if the lane read ahead at that
-    /// check, because no push then leaves the queue.
+    /// Whether the pool could have taken the push since the last check by `reviewPoolQueues`. At that check, the push
+    /// was in the pool's queue, and the lane did not read ahead: while it does, no push leaves the queue. Only such a
+    /// push may be deferred because of its pool.
     var wasOfferedToPool = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once. The pause grows with the
-    /// faults that the activity had in a row, up to minutes. But all records of the deferred topic are read after the
-    /// same delay, so that none waits behind one with a longer pause. A command that comes back before the end of its
-    /// pause waits in the lane. If the rest of the pause is longer than the delay, the command is deferred again.
+    /// number of faults that the activity had in a row, up to minutes.
+    ///
+    /// But every command comes back from the deferred topic after the same delay, so that none waits behind one with a
+    /// longer pause. If the rest of the pause is then longer than this delay, the command is deferred again. Otherwise
+    /// it waits in the lane until the pause ends.
     var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -30,7 +32,7 @@ struct RecordDeferral: BitwiseCopyable {
 /// What an activity waits for: a command that this lane expects back from the deferred topic, or the end of the pause
 /// of a command that has come back from there.
 struct DeferralWait: BitwiseCopyable {
-    /// How long the activity waits for a deferred command after `deferredDelayMilliseconds` has passed.
+    /// How long the activity still waits for a deferred command that is not back after `deferredDelayMilliseconds`.
     static let latenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: there is no wait.
@@ -38,8 +40,10 @@ struct DeferralWait: BitwiseCopyable {
     /// The version of the newest alert among the deferred commands that the activity expects.
     private(set) var alertVersion: Version?
     /// Whether the activity waits for the end of a pause: a command has come back from the deferred topic before the
-    /// end of its pause (`RecordDeferral.pauseEndWallMilliseconds`). A newer command that replaces this command waits
-    /// only for its own pause, and usually has none.
+    /// end of its pause (`RecordDeferral.pauseEndWallMilliseconds`). If false, the activity waits for a command that is
+    /// still in the deferred topic.
+    ///
+    /// A newer command that replaces the pausing one waits only for its own pause, and usually has none.
     private(set) var isPause = false
 
     init() {}
@@ -71,8 +75,8 @@ struct DeferralWait: BitwiseCopyable {
 /// A start that this lane expects back from the deferred topic. Newer updates and ends of the activity wait for this
 /// start. Otherwise they could be lost:
 /// - If the activity's earlier life has ended, Redis would reply `ended`.
-/// - If the earlier life has not ended yet, Redis could hold the update or end. The later end of that life would then
-///   remove it.
+/// - If the earlier life has not ended yet, Redis could hold the update or end. When that life ends later, its end
+///   would remove the held command.
 struct StartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min

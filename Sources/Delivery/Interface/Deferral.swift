@@ -34,7 +34,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var isReread: Bool
     /// The version of the older command whose alert this command carries; nil: the alert is the command's
     /// own, or there is none.
-    public var alertVersion: Version?
+    public var carriedAlertVersion: Version?
     /// The priority with which the state is sent if its alert is removed; 0: not known.
     public var priorityWithoutAlert: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
@@ -59,7 +59,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         claim: UInt64 = 0,
         isHeldStart: Bool = false,
         isReread: Bool = false,
-        alertVersion: Version? = nil,
+        carriedAlertVersion: Version? = nil,
         priorityWithoutAlert: UInt8 = 0,
         isAlertExpired: Bool = false,
         serviceFaultCount: UInt8 = 0,
@@ -78,7 +78,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.claim = claim
         self.isHeldStart = isHeldStart
         self.isReread = isReread
-        self.alertVersion = alertVersion
+        self.carriedAlertVersion = carriedAlertVersion
         self.priorityWithoutAlert = priorityWithoutAlert
         self.isAlertExpired = isAlertExpired
         self.serviceFaultCount = serviceFaultCount
@@ -125,7 +125,7 @@ extension RecordView {
             claim: claim,
             isHeldStart: isHeldStart,
             isReread: isReread,
-            alertVersion: sourceAlertVersion,
+            carriedAlertVersion: sourceAlertVersion,
             priorityWithoutAlert: priorityWithoutAlert,
             isAlertExpired: isAlertExpired,
             serviceFaultCount: recordDeferral.serviceFaultCount,
@@ -140,8 +140,8 @@ extension RecordView {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
         // A deferred command is read like a producer's command, which must not name another command's alert. So
-        // `Deferral.alertVersion` has this version instead.
-        record.alertVersion = nil
+        // `Deferral.carriedAlertVersion` has this version instead.
+        record.carriedAlertVersion = nil
         return record
     }
 }

@@ -38,10 +38,10 @@ public struct DeliveryConfiguration: Sendable {
     /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
     /// replace it.
     public var creditsPerPoolMax = 2_000
-    /// Half of the first pause of a push that failed for a reason that only delays it (R18). With 200 ms, the pauses
-    /// after the activity's first, second and third such failure in a row are 400, 800 and 1,600 ms. They double with
-    /// each failure, up to ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. But
-    /// after the first and the second failure, a push with the result `retrySoon` pauses only for 200 ms.
+    /// Sets how long a push pauses after a failure that only delays it (R18). The pause is this time, doubled once for
+    /// each such failure of the activity in a row. With 200 ms, the pauses are 400, 800, 1,600 ms and so on, up to
+    /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. But after the first and
+    /// the second failure, a push with the result `retrySoon` pauses only for this time, without doubling.
     ///
     /// A random part of up to a half is removed from each pause (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200
@@ -49,9 +49,9 @@ public struct DeliveryConfiguration: Sendable {
     /// removed (jitter). If the pause after the activity's failures (`retryBaseMilliseconds`) is longer, it
     /// counts instead.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long the alert of an older command waits for a newer state to carry it. Redis already knows the newer state,
-    /// usually because another worker admitted it, but this lane has not read it. The newer state may come late because
-    /// it was deferred. So ``lengthenRiderWait()`` makes this time longer than the delay of deferred commands.
+    /// How long a command with an alert waits for a carrier: a newer state that Redis already knows and that this lane
+    /// has not read yet. Usually another worker admitted that state. It may come late because it was deferred, so
+    /// ``lengthenRiderWait()`` makes this time longer than the delay of deferred commands.
     public var riderWaitMilliseconds: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
@@ -88,9 +88,9 @@ public struct DeliveryConfiguration: Sendable {
         lengthenRiderWait()
     }
 
-    /// Makes `riderWaitMilliseconds` longer than the delay of deferred commands, because the newer state that must
-    /// carry an alert may be deferred. A shorter delay does not make `riderWaitMilliseconds` shorter, because commands
-    /// that were deferred before come back after the old delay.
+    /// Makes `riderWaitMilliseconds` longer than the delay of deferred commands, because the carrier that a rider waits
+    /// for may be deferred. If a reload makes the delay shorter, `riderWaitMilliseconds` stays: commands that were
+    /// deferred before come back after the old delay.
     package mutating func lengthenRiderWait() {
         riderWaitMilliseconds = max(
             riderWaitMilliseconds,

@@ -9,8 +9,8 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 }
 
 /// A change of a member's audiences. The core of audiences writes an entry for each audience that the member joins or
-/// leaves. The entries of one audience keep the order of the changes: of several entries with the same time, the last
-/// one counts.
+/// leaves. An audience gets its entries in the order of the changes, because the last one counts if several have the
+/// same time.
 ///
 /// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
 /// ``RecordView/environment``, ``RecordView/registeredAtWallMilliseconds``, ``RecordView/allowsFrequentUpdates``,

@@ -5,9 +5,11 @@ public struct PushResult {
     public enum Disposition: UInt8, Sendable {
         case accepted
         /// APNs did not process the push, or asks for another connection or provider token. The push may be sent again
-        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause to a member
-        /// in a round. These pushes wait as after `retryLater`: a broadcast, a push to a joiner, and any push after the
-        /// third failure in a row of its activity or, in a round, of the member's push.
+        /// soon: after a short back-off (`DeliveryConfiguration.retryBaseMilliseconds`), or without a pause if it is a
+        /// member's push in a round. Three kinds of pushes wait as long as after `retryLater` instead:
+        /// - a broadcast
+        /// - a push to a joiner
+        /// - a push after the third failure in a row: of its activity or, in a round, of the member's push
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
@@ -45,14 +47,14 @@ public struct PushResult {
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
-    /// From when on APNs calls the token dead, UNIX milliseconds. Only a 410 has this time; -1: none.
-    public var invalidAtWallMilliseconds: Int64
-    /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
-    public var sentAtWallMilliseconds: Int64
+    /// From when on APNs calls the token dead, UNIX milliseconds. Only a 410 has this time; nil: none.
+    public var invalidAtWallMilliseconds: Int64?
+    /// When the push was sent, UNIX milliseconds; nil if it was not sent completely.
+    public var sentAtWallMilliseconds: Int64?
     /// When the response came, or when the attempt ended without one, UNIX milliseconds.
     public var responseAtWallMilliseconds: Int64
-    /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
-    public var connectionNumber: UInt32
+    /// The number of the pool's connection that sent the push; nil: none. A retry avoids that connection.
+    public var connectionNumber: UInt32?
     /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
     /// Whether a refusal means that the push's token is wrong. If false, the configuration of the app may be wrong
@@ -67,10 +69,10 @@ public struct PushResult {
         status: UInt16,
         reason: UnsafeRawBufferPointer,
         advice: StaticString = "",
-        invalidAtWallMilliseconds: Int64,
-        sentAtWallMilliseconds: Int64,
+        invalidAtWallMilliseconds: Int64?,
+        sentAtWallMilliseconds: Int64?,
         responseAtWallMilliseconds: Int64,
-        connectionNumber: UInt32 = 0,
+        connectionNumber: UInt32? = nil,
         isRetryPermitted: Bool = true,
         isTokenRefusalTrusted: Bool = true
     ) {

@@ -33,8 +33,10 @@ public struct RecordView {
     /// The `apns-expiration` that is sent to APNs, UNIX seconds; no meaning before this lane sends the push.
     public var sentExpirationSeconds: Int64 { slot.push.sentExpirationSeconds }
     public var apnsIdentifier: (UInt64, UInt64) { slot.push.apnsIdentifier }
-    /// The connection of this lane's last attempt, which the next attempt avoids; 0: there was none.
-    public var avoidedConnectionNumber: UInt32 { slot.push.avoidedConnectionNumber }
+    /// The number of the connection of this lane's last attempt, which the next attempt avoids; nil: there was none.
+    public var avoidedConnectionNumber: UInt32? {
+        slot.push.avoidedConnectionNumber == 0 ? nil : slot.push.avoidedConnectionNumber
+    }
     public var outcome: Outcome { slot.ending.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
@@ -109,16 +111,16 @@ public struct RecordView {
         if isStart, isAudienceCommand { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.audienceCommand.requestsChannel
         record.payloadMembers = payloadMembers
-        // A command without an id has its place as a default id: `topic/partition/offset`. If this is too long for an
-        // id, the record is written without one, and the next reader makes a default id. A deferred command gets the
-        // same id again, because its record names its source (`Deferral`). A held command gets the place of the
-        // registration that releases it.
+        // A command that brought no id has a default id: the place of its record, `topic/partition/offset`. If this is
+        // too long for an id, the record is written without one, and its next reader makes a default id. For a deferred
+        // command this is the same id again, because its record names its source (`Deferral`). For a held command it is
+        // the place of the registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
         record.expirationSeconds = slot.ownExpirationSeconds
-        if !slot.bodyLayout.alert.isAbsent { record.alertVersion = slot.alert.sourceVersion }
+        if !slot.bodyLayout.alert.isAbsent { record.carriedAlertVersion = slot.alert.sourceVersion }
         return record
     }
 
@@ -162,8 +164,8 @@ public struct RecordView {
     }
 
     var recordDeferral: RecordDeferral { slot.deferral }
-    /// The claim with which Redis may have admitted the start. This is the earlier reading's claim, until Redis has
-    /// replaced it by this reading's claim.
+    /// The claim with which Redis may have admitted the start: the claim of the earlier reading, until Redis has
+    /// admitted this reading's own claim.
     var claim: UInt64 { slot.start.previousClaim ?? slot.start.claim }
     var sourceAlertVersion: Version? { slot.alert.sourceVersion }
     var isHeldStart: Bool { slot.start.isHeld }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// What the outcome of a command says about the life of its activity (R34, R35). No switch here has a `default`, so that
-/// the compiler asks for the effect of a new outcome.
+/// What the outcome of a command says about the life of its activity (R34, R35). No switch here has a `default`, so
+/// that the compiler asks for the effect of a new outcome.
 extension Delivery {
     /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a
     /// worker may have settled the record in Redis and died before it reported to the timetable.
@@ -58,7 +58,7 @@ extension Delivery {
     /// Returns the event that the end of a lifetime, or the restart after it, reports to the timetable.
     func lifetimeEvent(ofLifetimeCommand slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
         guard let beganAtMilliseconds = lifetimeCommandIdentifier(of: slot)?.beganAtMilliseconds else {
-            return .removed
+            return .endedOrUnlimited
         }
         if slot.pointee.lifetime.isRestart {
             // The command id of the restart has the time at which the new life begins. Redis finds the entry by that

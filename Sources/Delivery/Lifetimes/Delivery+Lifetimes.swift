@@ -66,9 +66,9 @@ extension Delivery {
             )
         }
         if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
-        guard slot.pointee.kind == .command else { return .removed }
+        guard slot.pointee.kind == .command else { return .endedOrUnlimited }
         if slot.pointee.event == .update, slot.pointee.ending.outcome.showsEndedActivity { return .updatedAfterEnd }
-        guard slot.pointee.event != .end else { return .removed }
+        guard slot.pointee.event != .end else { return .endedOrUnlimited }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
         // A reread start reports only `alive`. APNs may never have accepted this start, and `began` would then replace
@@ -113,7 +113,7 @@ extension Delivery {
     {
         let aliveMilliseconds = max(0, min(reportedAtMilliseconds, now.wallMilliseconds))
         return lifetimeMilliseconds > 0
-            ? .alive(atMilliseconds: aliveMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds) : .removed
+            ? .alive(atMilliseconds: aliveMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds) : .endedOrUnlimited
     }
 
     /// Continues a record after its lifetime event is in the timetable, or after Redis refused the lifetime event.
@@ -166,7 +166,7 @@ extension Delivery {
         fillSlot(record, with: command, from: value, trace: UnsafeRawBufferPointer(start: nil, count: 0))
         records[record].token.mustBeRegistered = false
         if isLifetimeLimited, policies.restartsAfterLifetime(records[record].policyIndex), command.fitsBodyLimit {
-            records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
+            records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
             records[record].lifetime.mustKeepCommandInTimetable = true
         }
         records.enter(.finished, record)
@@ -185,7 +185,7 @@ extension Delivery {
         now: Moment
     ) {
         fillSlot(record, with: command, from: value, trace: trace)
-        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
+        records.setBody(of: record, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
         if let deferral { restore(deferral, to: record, of: nil, now: now) }
         records.enter(.registering, record)
         queueStoreCall(.checkLifetime, record)
@@ -247,7 +247,7 @@ extension Delivery {
         of activity: ActivityIndex,
         now: Moment
     )
-        -> SlotAfterMerge
+        -> SlotStatus
     {
         guard records[tail].lifetime.isEnd else {
             // A start or an end that the producer sent replaces this end of a lifetime. `handleLifetimeCheck` has
@@ -279,9 +279,9 @@ extension Delivery {
         }
         activities[activity].waitingList.remove(tail, in: &records)
         if isUpdate {
-            let slotAfterMerge = merge(record, into: activity, now: now)
+            let slotStatus = merge(record, into: activity, now: now)
             activities[activity].waitingList.putBackLast(tail, in: &records)
-            return slotAfterMerge
+            return slotStatus
         }
         countReplacedCommand(of: tail)
         supersede(tail, by: record, now: now)

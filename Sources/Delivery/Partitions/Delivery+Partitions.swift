@@ -92,7 +92,7 @@ extension Delivery {
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that waits for a retry is not
     /// dropped, because Redis has admitted it for this lane's claim only. If the start's pool is blocked, the start is
-    /// deferred together with this claim (`isDeferredToNextOwner`).
+    /// deferred together with this claim (`mustBeDeferredToNextOwner`).
     private mutating func dropOrDeferUnlessUnderWay(_ record: RecordIndex, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -101,7 +101,7 @@ extension Delivery {
             activities[activity].waitingList.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
-            // The carrier keeps the alert, so first copy the alert's bytes from this record's body into the carrier's.
+            // The carrier keeps the rider's alert. So first copy the alert from this record's body into the carrier's.
             let carrier = slot.pointee.riderLink.carrier
             records.completeBody(of: carrier)
             records.unlinkRider(of: carrier)
@@ -109,7 +109,7 @@ extension Delivery {
         case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.removeRecord(), now: now)
         case .current:
             guard activities[activity].phase.isAwaitingRetry else { return }
-            if isDeferredToNextOwner(record) {
+            if mustBeDeferredToNextOwner(record) {
                 deferCurrentCommand(of: activity, .retry, now: now)
             } else if !slot.pointee.isStart {
                 dropCurrentCommand(of: activity, now: now)
@@ -156,9 +156,9 @@ extension Delivery {
     /// Releases a partition, even if records are unsettled. Records that are under way continue to their results, or
     /// until they need another attempt. They no longer change the partition's settled offsets.
     ///
-    /// Waiting records are dropped, even if the partition is lost without a revocation. If a waiting record stayed, and
-    /// this lane got the partition back, the lane would read the record again. The record would then be finished as a
-    /// `duplicate` of its own old copy.
+    /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, if this lane got the
+    /// partition back, it would read a waiting record a second time, and finish the second copy as a `duplicate` of the
+    /// first.
     public mutating func release(partition index: UInt32, now: Moment) {
         beginRevoking(index, now: now)
         partitions.release(index)

@@ -28,14 +28,16 @@ package struct PartitionLedger: ~Copyable {
     /// records does not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
     private var hasReceivedRecord = false
-    /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
-    /// although the lane has not received the record yet.
+    /// One above the highest offset that an earlier owner settled, as the commit's metadata says; `.min`: none is
+    /// known. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
-    /// One bit for each settled offset that the commit's metadata must not name: another record of the lane now has
-    /// what the offset's record brought (``RecordEnding/isLeftOutOfMetadata``). For example, a newer command takes over
-    /// the token of the command that it replaces. In a backlog with tokens these are nearly all settled offsets. Bits
-    /// take the same memory for any number of them. Nil until there is one.
-    private var leftOutBits: UnsafeMutablePointer<UInt64>?
+    /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``).
+    /// What the record at this offset brought is now only in another record of the lane. For example, a newer command
+    /// has taken over the token of the command that it replaced. Nil until there is such an offset.
+    ///
+    /// In a backlog with tokens, nearly all settled offsets are such offsets. Bits take the same memory for any number
+    /// of them.
+    private var leftOutOfMetadataBits: UnsafeMutablePointer<UInt64>?
 
     package init(windowOffsetCount: Int) {
         precondition(windowOffsetCount >= 64 && windowOffsetCount & (windowOffsetCount - 1) == 0)
@@ -48,7 +50,7 @@ package struct PartitionLedger: ~Copyable {
 
     deinit {
         settledBits.deallocate()
-        leftOutBits?.deallocate()
+        leftOutOfMetadataBits?.deallocate()
     }
 
     /// The number of offsets from the committable one to the last received one. Before the first record, `nextOffset`
@@ -140,7 +142,7 @@ package struct PartitionLedger: ~Copyable {
         var offset = first
         while offset < end {
             let bitIndex = Int(offset) & (windowOffsetCount - 1)
-            let namedBits = settledBits[bitIndex >> 6] & ~(leftOutBits?[bitIndex >> 6] ?? 0)
+            let namedBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
             let word = isNamedInMetadata ? namedBits : ~namedBits
             let rest = word >> UInt64(bitIndex & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
@@ -150,7 +152,8 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// Clears the bits of restored offsets whose records the lane will not receive. The bits are a ring: an offset and
-    /// the one `windowOffsetCount` above it share a bit. With the old bit, the later offset would seem to be settled.
+    /// the offset that is `windowOffsetCount` higher share a bit. If the old bit stayed, the higher offset would seem
+    /// to be settled.
     private func clearRestoredBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, restoredEndOffset) {
@@ -159,8 +162,9 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts at the first received offset, or at the committed offset if earlier owners settled records above it. If
-    /// the first received offset is below the committed one, the topic's log was replaced, so nothing in it is settled.
+    /// Starts at the first received offset. But if earlier owners settled records above the committed offset, starts at
+    /// the committed offset. If the first received offset is below the committed one, the topic's log was replaced: the
+    /// restored bits are wrong, and are cleared.
     private mutating func startLedger(at offset: Int64) {
         hasReceivedRecord = true
         if restoredEndOffset > .min, offset < committableOffset {
@@ -191,21 +195,21 @@ package struct PartitionLedger: ~Copyable {
             clearSettledBit(committableOffset)
             committableOffset += 1
         }
-        guard let leftOutBits else { return }
+        guard let leftOutOfMetadataBits else { return }
         for offset in previousOffset..<committableOffset {
             let bitIndex = Int(offset) & (windowOffsetCount - 1)
-            leftOutBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
+            leftOutOfMetadataBits[bitIndex >> 6] &= ~(1 << UInt64(bitIndex & 63))
         }
     }
 
     private mutating func leaveOutOfMetadata(_ offset: Int64) {
-        if leftOutBits == nil {
+        if leftOutOfMetadataBits == nil {
             let bits = UnsafeMutablePointer<UInt64>.allocate(capacity: windowOffsetCount / 64)
             bits.initialize(repeating: 0, count: windowOffsetCount / 64)
-            leftOutBits = bits
+            leftOutOfMetadataBits = bits
         }
         let bitIndex = Int(offset) & (windowOffsetCount - 1)
-        leftOutBits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
+        leftOutOfMetadataBits?[bitIndex >> 6] |= 1 << UInt64(bitIndex & 63)
     }
 
     private func isSettled(_ offset: Int64) -> Bool {

@@ -33,7 +33,8 @@ package enum SettledOffsetsText {
     private static let formatVersion = UInt8(ascii: "1")
     private static let runsForm = UInt8(ascii: "r")
     private static let bitsForm = UInt8(ascii: "b")
-    private static let firstCharacter = UInt8(ascii: "0")
+    /// The character for six bits that are all 0. The 63 characters after it stand for 1 to 63.
+    private static let zeroCharacter = UInt8(ascii: "0")
 
     // MARK: - Writing the text
 
@@ -109,10 +110,10 @@ package enum SettledOffsetsText {
             bitCount += 8
             while bitCount >= 6 {
                 bitCount -= 6
-                text.append(firstCharacter + UInt8(bitBuffer >> UInt32(bitCount) & 63))
+                text.append(zeroCharacter + UInt8(bitBuffer >> UInt32(bitCount) & 63))
             }
         }
-        if bitCount > 0 { text.append(firstCharacter + UInt8(bitBuffer << UInt32(6 - bitCount) & 63)) }
+        if bitCount > 0 { text.append(zeroCharacter + UInt8(bitBuffer << UInt32(6 - bitCount) & 63)) }
     }
 
     // MARK: - Reading the text
@@ -143,8 +144,8 @@ package enum SettledOffsetsText {
         payload.reserveCapacity(characters.count * 6 / 8)
         var (bitBuffer, bitCount) = (UInt32(0), 0)
         for character in characters {
-            guard character >= firstCharacter, character - firstCharacter < 64 else { return nil }
-            bitBuffer = bitBuffer << 6 | UInt32(character - firstCharacter)
+            guard character >= zeroCharacter, character - zeroCharacter < 64 else { return nil }
+            bitBuffer = bitBuffer << 6 | UInt32(character - zeroCharacter)
             bitCount += 6
             guard bitCount >= 8 else { continue }
             bitCount -= 8

@@ -49,9 +49,9 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
-    /// Whether an update or end is too old to change what a phone shows. By then the system has ended the activity of
-    /// an update, and the Lock Screen no longer shows the activity of an end. The command is finished as `expired` if
-    /// Redis has no version of the activity.
+    /// Whether an update or end is too old to change what a phone shows. The system has ended the activity of so old an
+    /// update, and the Lock Screen no longer shows the activity of so old an end. If Redis has no version of the
+    /// activity, the command is finished as `expired`.
     @inline(__always)
     package static func isStateTooOld(timestamp: Int64, isEnd: Bool, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > (isEnd ? endAgeSecondsMax : updateAgeSecondsMax)

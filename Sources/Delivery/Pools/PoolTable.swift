@@ -241,9 +241,9 @@ final class PoolTable {
         sendingMillisecondsMax: Int64,
         now: Moment
     ) {
-        // No response of APNs counts for the kind `unknownEnvironment`, so there is no rate to measure. A credit of
-        // this kind only lets an activity ask Redis for its environment. The push then needs a credit of the pool of
-        // that environment (`moveCredit`).
+        // For the kind `unknownEnvironment` there is no rate to measure: a response of APNs counts for the pool that
+        // sent the push. With a credit of this kind, an activity only asks Redis for its environment. Then the push
+        // needs a credit of that environment's pool (`moveCredit`).
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushCount = queuedEntryCount(of: poolKey)
         let wasBlocked = isBlocked(poolKey)
@@ -258,8 +258,9 @@ final class PoolTable {
     }
 
     /// Unblocks a pool for which nothing waits any longer, if responses came lately
-    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this when it may have finished the last
-    /// waiting pushes. Otherwise the pool would stay blocked, because pools are reviewed only while something waits.
+    /// (`PoolThroughput.unblockIfResponsesCame`). `reviewPoolQueues` calls this, because it may just have finished the
+    /// last waiting pushes. Without the call the pool would stay blocked: a pool is reviewed only while something
+    /// waits.
     func unblockIfNothingWaits(_ poolKey: PoolKey) {
         guard isBlocked(poolKey), queuedEntryCount(of: poolKey) == 0 else { return }
         poolStates[poolKey.tableIndex].throughput.unblockIfResponsesCame()

@@ -54,8 +54,8 @@ extension Delivery {
         return admittedAtWallMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 
-    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the earliest
-    /// begin as it was before `takeNextPush`, so that a newer state can still replace the push.
+    /// Puts back the push that `takeNextPush` returned last, because no stream took it. Also restores the activity's
+    /// earliest begin from before `takeNextPush`, so that a newer state can still replace the push.
     public mutating func pushNotSent(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         precondition(lastOfferedPush.record == record, "another push was offered since")

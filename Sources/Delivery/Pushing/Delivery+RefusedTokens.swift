@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 extension Delivery {
-    /// Retires a token that APNs refused. The exception: the token was registered at or after the time from which APNs
-    /// calls it dead. Perhaps APNs does not know this registration yet, so the push is retried later.
+    /// Retires a token that APNs refused. But if the token was registered at or after the time from which APNs calls it
+    /// dead, perhaps APNs does not know this registration yet. Then the token stays, and the push is retried later.
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and otherwise
@@ -20,9 +20,9 @@ extension Delivery {
         activities[activity].resetServiceFaultCount()
         queueOutgoingRecord(.invalidation, record)
         if records[record].isStart || records[record].lifetime.isEnd {
-            // Perhaps an earlier attempt ended the activity, and its response was lost. Then settle the end as
-            // `accepted`: if the worker dies and the next owner reads the end again, Redis replies that the phone has
-            // shown it, and the life leaves the timetable. With `notShown`, the life would stay there.
+            // If an earlier attempt probably ended the activity, and its response was lost, settle the end as
+            // `accepted`. Suppose that the worker then dies, and the next owner reads the end again: Redis replies that
+            // the phone has shown it, and the life leaves the timetable. With `notShown`, the life would stay there.
             let slot = records.address(of: record)
             let isShown = slot.pointee.lifetime.isEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrentCommand(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -31,10 +31,10 @@ extension Delivery {
         queueStoreCall(.retireToken, record)
     }
 
-    /// Holds the command for the activity's next token. Called after the call `retireToken` has ended, and after Kafka
-    /// has acknowledged the invalidation, because both read the dead token from the record's slot. Afterwards the slot
-    /// may get another token: if Redis replies `retry` to the call `hold`, the command is admitted again with a token
-    /// that has registered meanwhile.
+    /// Holds the command until the activity's next token registers. Called only when the call `retireToken` has ended
+    /// and Kafka has acknowledged the invalidation: both read the dead token from the record's slot, and now the slot
+    /// may get another token. It gets one if a token has registered meanwhile: Redis then replies `retry` to the call
+    /// `hold`, and the command is admitted again.
     mutating func holdForNextToken(_ record: RecordIndex) {
         let activity = activityOfCurrentCommand(record, in: .retiringToken)
         records[record].push.tokenRetirementRule = .none

@@ -59,7 +59,7 @@ extension Delivery {
     /// start that must go to the partition's next owner.
     private mutating func beginWaitForService(of activity: ActivityIndex, milliseconds: Int64, now: Moment) {
         let current = activities[activity].currentCommand
-        if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
+        if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || mustBeDeferredToNextOwner(current) {
             return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)
@@ -118,7 +118,7 @@ extension Delivery {
     ///
     /// Never true for a start: Redis admitted it for this lane's claim, so the next owner would report `unknown`
     /// although the start was not sent. If the start's pool is blocked, the start is deferred with its claim instead
-    /// (`isDeferredToNextOwner`).
+    /// (`mustBeDeferredToNextOwner`).
     func isLeftToNextOwner(_ record: RecordIndex) -> Bool {
         !records[record].isStart && isPartitionRevoked(record)
     }

@@ -45,10 +45,12 @@ extension RecordSlot {
 
     mutating func noteResponse(_ result: PushResult) {
         push.httpStatus = result.status == 0 ? nil : result.status
-        push.avoidedConnectionNumber = result.connectionNumber
+        push.avoidedConnectionNumber = result.connectionNumber ?? 0
         setReason(result.reason)
         if result.reason.isEmpty { setReason(causewayReason(result)) }
-        if result.sentAtWallMilliseconds >= 0 { times.sentAtWallMilliseconds = result.sentAtWallMilliseconds }
+        if let sentAtWallMilliseconds = result.sentAtWallMilliseconds {
+            times.sentAtWallMilliseconds = sentAtWallMilliseconds
+        }
         times.responseAtWallMilliseconds = result.responseAtWallMilliseconds
     }
 
@@ -67,12 +69,12 @@ extension RecordSlot {
     /// returns false if the token was registered at or after the time from which APNs calls it dead: perhaps APNs
     /// does not know this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
-        guard result.invalidAtWallMilliseconds >= 0 else {
+        guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)
             return true
         }
-        guard token.registeredAtWallMilliseconds < result.invalidAtWallMilliseconds else { return false }
-        push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: result.invalidAtWallMilliseconds)
+        guard token.registeredAtWallMilliseconds < invalidAtWallMilliseconds else { return false }
+        push.tokenRetirementRule = .unlessRegisteredSince(wallMilliseconds: invalidAtWallMilliseconds)
         return true
     }
 }

@@ -5,8 +5,8 @@ struct OutageWatch: BitwiseCopyable {
     /// The service counts as unavailable when calls or pushes have waited this long without a response
     /// (`noteResponse`).
     ///
-    /// A wait that began before the end of the last reading ahead counts from that end. Otherwise the calls or pushes
-    /// that were held back until then would at once count as another outage.
+    /// While the lane reads ahead, it holds calls and pushes back itself. So the time before the end of the last
+    /// reading ahead does not count. Otherwise the wait would at once count as another outage.
     static let outageAfterMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response (monotonic milliseconds); nil: nothing waits.
@@ -35,8 +35,8 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : nil
     }
 
-    /// If the service was unavailable, holds calls or pushes back until `noteReadAheadEnd`. If the service then gives
-    /// no response for `outageAfterMilliseconds`, they are held back once more.
+    /// Begins to hold calls or pushes back if the service was unavailable. They are held back until `noteReadAheadEnd`.
+    /// If the service then still gives no response, they are held back again after `outageAfterMilliseconds`.
     /// - Returns: since when calls or pushes are held back; nil if they are not.
     @inline(__always)
     mutating func holdBackIfUnavailable(now: Moment) -> Int64? {

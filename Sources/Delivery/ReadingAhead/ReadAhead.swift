@@ -110,8 +110,8 @@ struct ReadAhead {
     }
 
     /// Removes the lag of a revoked partition. While other partitions are behind, reading ahead continues, because
-    /// their backlogs may have newer states than those that wait. Redis would not always supersede the waiting states:
-    /// after a loss of data, perhaps it does not know the newer ones.
+    /// their backlogs may have newer states than those that wait. The lane does not rely on Redis to supersede the
+    /// waiting states: after a loss of data, Redis perhaps does not know the newer ones.
     mutating func removeLag(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, recordCount: 0, knownRecordCount: 0)
         noteWhetherLagIsSmall(now: now)

@@ -85,7 +85,7 @@ extension Delivery {
     ) {
         var identifier = TextRange.absent
         do throws(Fault) {
-            let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
+            let command = try Command.decodeAnySize(value, recalling: &apsCache, &contracts.templates)
             identifier = command.identifier
             // A deferred command's timestamp was accepted at its first receipt, perhaps by a worker whose clock is
             // ahead of this worker's. So if that receipt is later than now, the timestamp is compared with the receipt.
@@ -123,10 +123,12 @@ extension Delivery {
         }
     }
 
-    /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
-    ///
-    /// Four kinds of commands do not go there: a reread start (`isReread`), a lifetime command, a command that is
-    /// rejected because no phone could decode it, and a command to an audience or channel.
+    /// Passes a command on; usually, into its activity's waiting list. The slot already has the command's app and
+    /// policy. Four kinds of commands do not go into a waiting list here:
+    /// - A reread start (`isReread`) is settled.
+    /// - A lifetime command joins the list after Redis has replied about the life.
+    /// - A command that no phone could decode is rejected, unless its app gets only warnings.
+    /// - A command to an audience or channel is handed over to the core of audiences.
     @inline(__always)
     mutating func dispatch(
         _ command: Command,
@@ -150,7 +152,7 @@ extension Delivery {
         }
         let activity = findOrAddActivity(of: command, of: records[index].appIndex, in: value)
         fillSlot(index, with: command, from: value, trace: record.trace, droppedFields: droppedFields)
-        records.setBody(of: index, to: command, from: value, apsDictionaryNumber: lastAps.apsDictionaryNumber)
+        records.setBody(of: index, to: command, from: value, apsDictionaryNumber: apsCache.apsDictionaryNumber)
         if records[index].isReread { removeAlert(ofRereadRecord: index) }
         if let deferral { restore(deferral, to: index, of: activity, now: now) }
         enqueue(index, of: activity, now: now)

@@ -37,9 +37,10 @@ extension Delivery {
             do throws(Fault) {
                 let smallerCommand = try Command.decode(smallerValue)
                 countDroppedFields(of: index)
-                // The next command may have the same dictionary, but must not share this smaller body. So forget the
-                // dictionary that was read.
-                lastAps.forget()
+                // The caches remember the complete dictionary, but this command's body will lack fields. The next
+                // command may have the same complete dictionary, and must not share this smaller body. So forget the
+                // dictionary.
+                apsCache.forget()
                 contracts.templates.forgetMatchedState()
                 droppedFieldNames.withUnsafeBytes { droppedFields in
                     dispatch(

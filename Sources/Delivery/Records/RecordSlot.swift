@@ -70,10 +70,11 @@ public struct RecordSlot: BitwiseCopyable {
     var start = RecordStart()
     var registration = RecordRegistration()
     /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. An update without an expiration expires at its
-    /// stale date, if that date is in the future. `expirationSeconds` needs no test for -1: it ignores dates in the
-    /// past, and -1 is one.
+    /// stale date, if that date is in the future. So -1, a time in the past, needs no test of its own
+    /// (`expirationSeconds`).
     var staleDateSeconds: Int64 = -1
-    /// The digest of a command's body; nil while a carried alert may still be written into the body.
+    /// The digest of a command's body. Nil while the body may still change, because a carried alert may be written into
+    /// it.
     var digest: UInt64?
 
     @inline(__always) var rider: RecordIndex { riderLink.rider }
@@ -91,10 +92,11 @@ public struct RecordSlot: BitwiseCopyable {
         AgeRules.isExpired(ownExpirationSeconds, nowSeconds: now.wallSeconds)
     }
 
-    /// Whether the command has an alert in its body, or has a rider whose alert is perhaps not in the body yet.
+    /// Whether the command is sent with an alert: its body has one, or its rider's alert will be written into the body
+    /// (`Records.completeBody`). Unlike `Records.alertVersion`, also counts the alert of a start.
     @inline(__always) var hasAlert: Bool { !bodyLayout.alert.isAbsent || rider != .null }
 
-    /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start,
+    /// The version of the command that brought the alert in the body. Nil if the body has no alert, and for a start,
     /// whose alert no other command carries.
     @inline(__always)
     var bodyAlertVersion: Version? {
@@ -102,7 +104,7 @@ public struct RecordSlot: BitwiseCopyable {
     }
 
     /// The version of the older command whose alert is in the body; nil: the body has no alert, or the command's own.
-    /// The alert is also the command's own if it comes from a second record of this command, which Redis held.
+    /// If Redis held another record of this command, an alert from that record also counts as the command's own.
     @inline(__always)
     var carriedAlertVersion: Version? {
         bodyLayout.alert.isAbsent || alert.sourceVersion == version ? nil : alert.sourceVersion
@@ -130,7 +132,7 @@ extension RecordSlot {
     var isEndFromProducer: Bool { event == .end && !lifetime.isEnd }
 
     /// The digests of the audiences that the member is in after a registration; nil: the record does not change them.
-    /// Nil also after the token has released a held command, because the record's `kind` is then `command`.
+    /// When the token has released a held command, the record's `kind` is `command`, so this is nil too.
     var namedAudiences: UnsafeRawBufferPointer? {
         kind == .registration && source.topic == .registrations && !registration.skipsMembershipChange
             ? bytes(registration.audienceDigests) : nil

@@ -4,9 +4,9 @@ import LiveActivity
 struct Records: ~Copyable {
     private var slots: Slab<RecordSlot>
     private var arena = Arena()
-    /// The last body that was made for a command just read. If the next command has the same `aps` dictionary and
-    /// custom keys, it shares this body.
-    private var lastBody = BodyCache()
+    /// Remembers the last body that was made for a command just read. If the next command has the same `aps` dictionary
+    /// and custom keys, it shares this body.
+    private var bodyCache = BodyCache()
     /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var unacknowledgedCount = 0
 
@@ -196,7 +196,7 @@ struct Records: ~Copyable {
         from value: UnsafeRawBufferPointer,
         apsDictionaryNumber: UInt64
     ) {
-        let last = lastBody
+        let last = bodyCache
         if last.apsDictionaryNumber == apsDictionaryNumber,
             isEqual(last.bodyLayout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
@@ -205,8 +205,8 @@ struct Records: ~Copyable {
             return
         }
         setBody(of: record, to: command, from: value)
-        lastBody.body.release(to: &arena)
-        lastBody = BodyCache(
+        bodyCache.body.release(to: &arena)
+        bodyCache = BodyCache(
             body: slots[record].body.retain(),
             bodyLayout: slots[record].bodyLayout,
             apsDictionaryNumber: apsDictionaryNumber

@@ -45,7 +45,7 @@ struct SharedBody: BitwiseCopyable {
     /// Returns the same bytes with one more reference.
     func retain() -> SharedBody {
         guard !isNone else { return self }
-        // The reference count cannot overflow: each reference belongs to a record or to `lastBody`, and a lane has
+        // The reference count cannot overflow: each reference belongs to a record or to `bodyCache`, and a lane has
         // fewer records than `UInt32.max`.
         referenceCount += 1
         return self

@@ -64,6 +64,10 @@ extension Delivery {
         }
     }
 
+    private mutating func refundUnsentStart(_ record: RecordIndex) {
+        if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
+    }
+
     /// Frees the token and the body of a finished command, unless a later step needs them: the retirement of the token,
     /// a call to the timetable, or the registration of the token.
     @inline(__always)

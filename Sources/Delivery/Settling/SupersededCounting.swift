@@ -31,10 +31,12 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that it gets no result of its own. These are not
-    /// counted:
+    /// Whether the command that replaces this one may count it, so that this command gets no result of its own. These
+    /// are not counted:
     /// - a command to whose admission Redis has replied
-    /// - a start; a command that a registration released; a command whose result has a reason
+    /// - a start
+    /// - a command that a registration released
+    /// - a command whose result has a reason
     /// - a reread command, because it had its result before
     /// - a command that still has its own token, because its record must register this token
     @inline(__always)

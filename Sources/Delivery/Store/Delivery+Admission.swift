@@ -30,8 +30,8 @@ extension Delivery {
         }
     }
 
-    /// Whether an older start will open the activity for this command: a start that waits in the lane, or is expected
-    /// from the deferred topic. The start may have come while Redis decided.
+    /// Whether an older start will open the activity for this command: a start that waits in the lane, or that is
+    /// expected from the deferred topic. The lane may have read the start while Redis decided.
     private func awaitsStart(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
         guard !records[record].lifetime.isEnd else { return false }
         if isStartExpected(before: record, of: activity, now: now) { return true }
@@ -91,8 +91,8 @@ extension Delivery {
             removeAcceptedAlert(of: record)
             queueStoreCall(.admit, record)
         case .alertAwaitsCarrier:
-            // Redis may hold the newer command. Then no lane reads that command again, and only a registered token
-            // releases it. So register the token that this older command brought.
+            // Perhaps Redis holds the newer command. Then no lane reads it again, and only the registration of a token
+            // releases it. So register the token that the current, older command brought.
             if records[record].token.mustBeRegistered {
                 activities.enter(.registeringToken, activity)
                 return queueStoreCall(.registerToken, record)
@@ -113,9 +113,9 @@ extension Delivery {
             records[record].lifetime.isUnshownDuplicate = reply.isUnshownDuplicate
             finishCurrentCommand(record, .duplicate, settlement: nil, now: now)
         case .superseded:
-            // A start whose push was attempted had been admitted before. Redis supersedes it now because its activity
-            // has ended, or because an attempt began the activity, which has registered a token. Settle the start, so
-            // that its other records are finished as `duplicate`.
+            // A start whose push was attempted had been admitted before. Redis supersedes it now for one of two
+            // reasons: its activity has ended, or an attempt began the activity, which has registered a token. Settle
+            // the start, so that its other records are finished as `duplicate`.
             let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
             finishCurrentCommand(record, .superseded, settlement: isAttemptedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -126,36 +126,6 @@ extension Delivery {
             .unregistered, .settled:
             finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
-    }
-
-    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
-    /// activity's next command. Afterwards the caller must not use `activity`.
-    mutating func supersedeAndEndCurrentCommand(
-        of activity: ActivityIndex,
-        settlement: Settlement?,
-        now: Moment
-    ) {
-        supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
-        endCurrentCommand(of: activity, now: now)
-    }
-
-    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The caller must then
-    /// change the activity's phase.
-    mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement?, now: Moment) {
-        guard let replacement = commandReplacingCurrent(of: activity) else {
-            preconditionFailure("no waiting command replaces the current one")
-        }
-        let current = activities[activity].currentCommand
-        if let settlement { records[current].ending.settlement = settlement }
-        records.passToken(from: current, to: replacement)
-        supersede(current, by: replacement, now: now)
-        if let head = activities[activity].waitingList.head, head != replacement, records[head].event == .end {
-            moveOlderAlert(to: head, of: activity, now: now)
-        }
-    }
-
-    mutating func refundUnsentStart(_ record: RecordIndex) {
-        if records[record].refundUnsentDraw() { queueStoreCall(.refundStart, record) }
     }
 
     private mutating func makeReadyToSend(
@@ -179,8 +149,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // The token in Redis' reply belongs to another pool than was assumed, and that pool has no credit left. The
-            // command is admitted again when that pool has a credit.
+            // The token in Redis' reply belongs to another pool than the lane assumed, and that pool has no free
+            // credit. The command is admitted again when that pool has one.
             putBackCurrentCommand(of: activity, now: now)
             return endCurrentCommand(of: activity, now: now)
         }
@@ -201,20 +171,20 @@ extension Delivery {
 
     /// Asks Redis to hold the current command until a token registers.
     ///
-    /// A known gap: if the reply is lost, the command may be sent twice with the same timestamp, for this record and
-    /// for the registration that releases it. Redis admits both, because the worker of the first admission may have
-    /// died before it sent anything.
+    /// A known gap: if Redis' reply is lost, two records may have the command: this one, and the registration that
+    /// releases it. Redis admits both with the same timestamp, because the worker of the first admission may have died
+    /// before it sent anything. So the command may be sent twice.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
         // An earlier admission may have raised the timestamp in the body. Redis must hold the timestamp of the
         // command's own version.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         writeDefaultIdentifierIfMissing(of: record)
-        activities.enter(.holding, activity)
+        activities.enter(.requestingHold, activity)
         queueStoreCall(.hold, record)
     }
 
     mutating func handleHoldReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
-        let activity = activityOfCurrentCommand(record, in: .holding)
+        let activity = activityOfCurrentCommand(record, in: .requestingHold)
         switch reply.verdict {
         case .held: finishCurrentCommand(record, .held, settlement: nil, now: now)
         case .superseded: finishCurrentCommand(record, .superseded, settlement: nil, now: now)
@@ -230,30 +200,5 @@ extension Delivery {
             .alertAwaitsCarrier, .alertHeld, .alertAlreadyAccepted, .activityOver, .expired, .departures, .settled:
             finishCurrentCommand(record, .failed, settlement: nil, reason: Self.unexpectedReplyReason, now: now)
         }
-    }
-
-    /// Finishes the current command and begins the activity's next one. Afterwards the caller must not use the
-    /// activity, which may be freed.
-    ///
-    /// - Parameters:
-    ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
-    ///     one. After the verdict `send`, the record must have a settlement. Otherwise Redis would keep the version as
-    ///     one that is being sent, and other records of the command would not be duplicates. Exception: Redis has
-    ///     refused the command's next call (`handleRefusedCall`). If Redis has not admitted the command or has decided
-    ///     its outcome, no settlement is needed, except for a start that was attempted.
-    ///   - reason: nil: the record keeps its reason, if it has one.
-    mutating func finishCurrentCommand(
-        _ record: RecordIndex,
-        _ outcome: Outcome,
-        settlement: Settlement?,
-        reason: StaticString? = nil,
-        now: Moment
-    ) {
-        let activity = records[record].activity
-        precondition(activities[activity].currentCommand == record)
-        if let settlement { records[record].ending.settlement = settlement }
-        if let reason { records[record].setReason(reason) }
-        finish(record, outcome)
-        endCurrentCommand(of: activity, now: now)
     }
 }

@@ -70,7 +70,9 @@ extension Delivery {
                 ?? defaultPolicyIndex(of: slot.appIndex)
             fillSlot(record, with: command, from: heldCommand, trace: slot.bytes(slot.texts.trace))
             records.setBody(of: record, to: command, from: heldCommand)
-            if command.alertVersion.timestamp > 0 { records[record].alert.sourceVersion = command.alertVersion }
+            if command.carriedAlertVersion.timestamp > 0 {
+                records[record].alert.sourceVersion = command.carriedAlertVersion
+            }
             copyAlert(of: slot, to: record, now: now)
             if command.event == .start {
                 // Note that Redis holds this start. When the start is finished, its record registers the token again,

@@ -5,8 +5,9 @@ extension Delivery {
     private typealias Subject = StoreSubject<UnsafeRawBufferPointer>
     private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
 
-    /// Passes the next call to `body`. A returned call would be copied, which costs 800 instructions for each command
-    /// that is sent (Measurements.md). The call stays first until one of the methods `storeCall…` removes it.
+    /// Passes the next call to `body`. The call stays first until the shell reports what became of it, for example with
+    /// `removeNextStoreCall`. To return the call instead would copy it, which costs 800 instructions for each command
+    /// that is sent (Measurements.md).
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only while `body` runs.
     /// - Returns: the result of `body`; nil if no call can be made now.
@@ -197,9 +198,8 @@ extension Delivery {
 
 // These properties are inlined. Otherwise each access would copy the whole slot.
 extension RecordSlot {
-    /// Whether this command may replace a held command that has an alert. If not, Redis first returns the held alert,
-    /// so that this command can carry it. True if this command has an alert of its own, or if the lane has already seen
-    /// the held alert.
+    /// Whether this command may replace a held command that has an alert: it has an alert itself, or the lane has
+    /// already seen the held alert. If false, Redis first returns the held alert, so that this command can carry it.
     @inline(__always) fileprivate var mayReplaceHeldAlert: Bool { hasAlert || alert.heldStatus != .notReported }
 
     @inline(__always)

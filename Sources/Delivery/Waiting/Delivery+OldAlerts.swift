@@ -8,8 +8,8 @@ import LiveActivity
 ///   depend on the alert.
 /// - When the push is sent, because the push may have waited for a stream or for a retry.
 ///
-/// No rider is checked before its carrier's turn. A rider with an old alert needs a result of its own, but in a backlog
-/// most carriers are replaced before their turn, and their riders are then only counted.
+/// A rider is not checked before its carrier's turn, because a rider with an old alert needs a result of its own. In a
+/// backlog most carriers are replaced before their turn, and then their riders are only counted and need no results.
 extension Delivery {
     mutating func removeAlertIfOld(of record: RecordIndex, now: Moment) {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
@@ -19,8 +19,7 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // A rider's alert is newer than the alert of the state that carries it. So an alert in the body is too old
-            // as well.
+            // The body may have another alert, which is older than the rider's. Then that alert is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].setAlertExpired() }
         } else {
             records[record].setAlertExpired()

@@ -2,7 +2,8 @@ import LiveActivity
 
 /// Lets newer states carry alerts. A newer state may replace a command before APNs has accepted the command's alert.
 /// The newer state then carries the alert if it can (`mayCarryAlert`, `hasRoom`). The older command is a *rider*, and
-/// the newer state is its *carrier*.
+/// the newer state is its *carrier*. For example, version 7 replaces version 6, which has an alert. Then one push has
+/// the state of 7 and the alert of 6: version 7 is the carrier of version 6.
 ///
 /// The stages (`RecordStage`) of a command with an alert:
 ///
@@ -17,44 +18,47 @@ import LiveActivity
 ///
 /// What must hold:
 /// - A record has one rider at most, the one with the newest alert.
-/// - A rider is finished as `superseded`, at the latest when its carrier is finished or deferred, unless the rider goes
-///   back to the waiting list or is dropped first.
+/// - A rider is finished as `superseded` when its carrier is finished or deferred, or earlier. Only a rider that is
+///   dropped, or that goes back to the waiting list, is not finished with its carrier.
 /// - A carried alert is written into the carrier's body late, usually when the carrier's turn comes, because most
 ///   carriers are replaced earlier (`completeBody`). The carrier then has at least the rider's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
 /// - Within a lane, no alert rings after a newer one. So no state carries an alert while a newer alert is under way
 ///   (`isOlderThanAlertUnderWay`). When APNs has accepted an alert, waiting states lose this alert and all older ones.
-///   Two rare exceptions: a newer alert that the lane got only from Redis does not count as under way; and while an
-///   alert waits for a carrier, another worker may send a newer command with its own alert (`awaitCarrierOrFinish`).
+///   There are two rare exceptions. A newer alert that the lane got only from Redis does not count as under way. And
+///   while an alert waits for a carrier, another worker may send a newer command with an alert of its own
+///   (`awaitCarrierOrFinish`).
 /// - If a carrier expires as the current command, the carried alert is lost. A phone may have displayed the carrier's
 ///   state, so the rider's older state must not follow.
 extension Delivery {
     /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. Usually
-    /// `replacement` has the newer version (`Records.isReplaced`). Returns what became of the slot of `replaced`. Only
-    /// `mergeOlder` needs the result, because `enqueue` uses the slot of the new command afterwards. The other callers
-    /// ignore the result, because they do not use `replaced` any more.
+    /// `replacement` has the newer version (`Records.isReplaced`).
     ///
-    /// If `replacement` may carry the alert of `replaced` (`mayCarryAlert`), the alert moves to `replacement`. If the
-    /// alert does not fit there (`hasRoom`), it is lost. What becomes of `replaced`:
-    /// - If `replaced` itself brought the moved alert, it becomes the rider of `replacement`, and is finished later.
-    /// - Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If the rider of `replaced`
-    ///   brought the moved alert, this rider becomes the rider of `replacement`. A rider whose alert did not move is
-    ///   finished with `replaced`.
+    /// First the alert of `replaced`, which it brought itself or which its rider brought, moves to `replacement` if
+    /// that is allowed (`mayCarryAlert`). If the alert does not fit there (`hasRoom`), it is lost. Then:
+    /// - If `replaced` itself brought the alert that moved, it becomes the rider of `replacement`, and is finished
+    ///   later.
+    /// - Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If the alert of its rider
+    ///   moved, the rider becomes the rider of `replacement`. If it did not move, the rider is finished with
+    ///   `replaced`.
+    ///
+    /// - Returns: whether the slot of `replaced` is still in use. Only `mergeOlder` needs this: there `replaced` is the
+    ///   new command, whose slot `enqueue` uses afterwards. The other callers do not use `replaced` any more.
     @discardableResult
-    mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotAfterMerge {
+    mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotStatus {
         let alertSource = records.alertSource(of: replaced)
         if mayCarryAlert(alertSource, on: replacement, now: now) {
             if hasRoom(forAlertOf: alertSource, in: replacement) {
                 moveAlert(of: alertSource, from: replaced, to: replacement)
                 if alertSource == replaced { return .inUse }
             } else {
-                // The alert is lost, and the result of `alertSource` says so.
+                // The alert is lost. The result of the command that brought it says so.
                 records[alertSource].setReason("alertDidNotFit")
             }
         }
-        // If `replacement` has or carries an alert (`hasAlert` includes the alert of a rider), Redis must not settle
-        // `replaced` now. An alert that `replaced` brought or carried may be unsent, and could be lost:
-        // 1. Redis counts the alert as sent or replaced.
+        // If `replacement` has an alert or a rider, Redis must not settle `replaced` now. Otherwise an unsent alert
+        // that `replaced` brought or carried could be lost:
+        // 1. Redis settles `replaced`, and counts its alert as sent or replaced.
         // 2. `replacement` is dropped, because its partition is revoked.
         // 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
         if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
@@ -97,25 +101,25 @@ extension Delivery {
 
     /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it.
     ///
-    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). If the current
-    /// command is dropped, that alert leaves the lane, and `alert` is still needed.
+    /// An alert that the current command got from Redis does not count (`hasAlertFromRedisOnly`). The lane loses such
+    /// an alert when the current command is dropped, and then it still needs `alert`.
     private func isOlderThanAlertUnderWay(_ alert: Version, of alertSource: RecordIndex) -> Bool {
         let current = activities[records[alertSource].activity].currentCommand
-        // While the current command is being replaced, its slot may already be free.
+        // This function also runs while the current command is being replaced. Its slot may then be free already.
         guard current != .null, current != alertSource, records.isInUse(current),
             let currentAlert = records.alertVersion(of: current), !records[current].hasAlertFromRedisOnly
         else { return false }
         return alert < currentAlert
     }
 
-    /// Takes the alert of the first carrier behind `endCommand` in the waiting list, and moves the alert to
-    /// `endCommand`. Does so only if the rider is older than `endCommand`: its alert then belongs to the life that
-    /// ends.
+    /// Moves the alert of an older rider to `endCommand`. Looks only at the first carrier behind `endCommand` in the
+    /// waiting list. If its rider is older than `endCommand`, the rider's alert belongs to the life that ends, so
+    /// `endCommand` carries it from now on.
     mutating func moveOlderAlert(to endCommand: RecordIndex, of activity: ActivityIndex, now: Moment) {
         guard let carrier = firstCarrier(behind: endCommand, of: activity) else { return }
         let rider = records.alertSource(of: carrier)
-        // The rider stays with its carrier if the alert is already in the carrier's body. It also stays if the carrier
-        // is not newer than the end: then the carrier may be a second record of the same end.
+        // The rider stays with its carrier in two cases. First, the alert is already in the carrier's body. Second, the
+        // carrier is not newer than the end: it may be a second record of the same end.
         guard !records[carrier].isBodyComplete, records.isNewer(carrier, than: endCommand),
             mayCarryAlert(rider, on: endCommand, now: now)
         else { return }
@@ -154,15 +158,16 @@ extension Delivery {
             }
             countReplacedCommand(of: head)
             _ = activities[activity].waitingList.popFirst(in: &records)
-            // The older state gets a result of its own. The current command must not count the state: if its partition
-            // is revoked, the next owner may have committed its offset, and a crash would then lose the count.
+            // The older state gets a result of its own, and is not counted by the current command. If the current
+            // command's partition is revoked, the next owner may already have committed the command's offset. If this
+            // worker then crashed, the count would be lost.
             finish(head, .superseded)
         }
     }
 
-    /// Gives the current command the alert of the older command that Redis holds. Does not do so if the current command
-    /// has an alert, or if the held alert is too old or does not fit. Redis keeps the held command until the current
-    /// command is settled.
+    /// Lets the current command carry the alert of the older command that Redis holds. Does nothing if the current
+    /// command has an alert, or if the held alert is too old or does not fit. Redis keeps the held command until the
+    /// current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.alert.heldStatus = .takenOrNotNeeded
@@ -170,7 +175,7 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
             guard command.hasAlert, !slot.pointee.hasAlert else { return }
-            let version = command.alertVersion.timestamp > 0 ? command.alertVersion : command.version
+            let version = command.carriedAlertVersion.timestamp > 0 ? command.carriedAlertVersion : command.version
             guard !isAlertTooOld(version, on: record, now: now) else { return slot.pointee.setAlertExpired() }
             let alert = command.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
@@ -195,17 +200,16 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because a newer alert replaces the alert that the rider brought.
-    /// Either only `counter` counts the rider, or the rider is finished with a result (`countOrFinishSuperseded`).
-    /// - Parameter counter: the command that has or carries the newer alert.
+    /// Finishes the rider of `carrier` as superseded, because `counter` has or carries a newer alert. Either the rider
+    /// gets a result, or only `counter` counts it (`countOrFinishSuperseded`).
     mutating func countOrFinishRider(of carrier: RecordIndex, by counter: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         _ = countOrFinishSuperseded(rider, by: counter)
     }
 
     /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
-    /// No other command counts the rider: it gets a result of its own, unless it is a reread
-    /// record that counts no other command.
+    /// No other command counts the rider. So it gets a result of its own; only a reread rider that counts no other
+    /// command gets none.
     mutating func finishRiderUncounted(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
@@ -220,7 +224,7 @@ extension Delivery {
         // Redis may have admitted the rider before. Now the rider waits for another admission, which decides again how
         // Redis settles it.
         records[rider].ending.settlement = nil
-        requeueUnlinkedRider(rider, now: now)
+        enqueueFormerRider(rider, now: now)
     }
 
     // MARK: - Riders that wait for their carrier
@@ -256,9 +260,9 @@ extension Delivery {
     }
 
     /// Called after `merge` has placed the command `record`. If an older command waits for a carrier
-    /// (`riderAwaitingCarrier`), `record` supersedes that command, and carries its alert if possible. Exception: if
-    /// `merge` has just made `record` a rider, the carrier of `record` does this, and keeps the newer of the two
-    /// alerts.
+    /// (`riderAwaitingCarrier`), `record` supersedes it, and carries its alert if possible. But if `merge` has just
+    /// made `record` a rider, then the carrier of `record` supersedes the waiting command instead, and keeps the newer
+    /// of the two alerts.
     mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
         let rider = activities[activity].riderAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.

@@ -17,8 +17,8 @@ import LiveActivity
 /// An end that the producer sent does not replace newer commands, because only Redis knows whether they belong to a new
 /// life (R13). So merging only saves calls. Redis decides about each command at its admission.
 extension Delivery {
-    /// What became of the slot of a command that was merged or superseded.
-    enum SlotAfterMerge {
+    /// Whether the slot of a command is still in use after the command was merged or superseded.
+    enum SlotStatus {
         case inUse
         /// The slot was freed at once, because the command gets no result: its replacement counts it.
         case freed
@@ -34,8 +34,8 @@ extension Delivery {
         if rider != .null, !records[record].lifetime.isEnd, records.areSameVersion(rider, record) {
             finish(record, asDuplicateOf: rider)
         } else {
-            let slotAfterMerge = merge(record, into: activity, now: now)
-            if slotAfterMerge == .inUse { carryAwaitingRider(on: record, of: activity, now: now) }
+            let slotStatus = merge(record, into: activity, now: now)
+            if slotStatus == .inUse { carryAwaitingRider(on: record, of: activity, now: now) }
         }
         wake(activity, now: now)
     }
@@ -60,8 +60,8 @@ extension Delivery {
     }
 
     /// Adds a command to the activity's waiting list. It may replace waiting commands there, or a waiting command may
-    /// replace it. Returns what became of the slot of `record`.
-    mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> SlotAfterMerge {
+    /// replace it. Returns whether the slot of `record` is still in use.
+    mutating func merge(_ record: RecordIndex, into activity: ActivityIndex, now: Moment) -> SlotStatus {
         let tail = activities[activity].waitingList.tailOrNull
         guard tail != .null else {
             activities[activity].waitingList.append(record, in: &records)
@@ -107,7 +107,7 @@ extension Delivery {
         records[duplicate].ending.followUps.remove(.settleHeldStart)
     }
 
-    /// Merges a command that is older than the last waiting one. Returns what became of the slot of `record`.
+    /// Merges a command that is older than the last waiting one. Returns whether the slot of `record` is still in use.
     ///
     /// Let `next` be the waiting command before which `record` belongs (`firstWaitingCommand`):
     /// - An update is replaced by `next`.
@@ -115,7 +115,7 @@ extension Delivery {
     ///   because Redis held it. If `next` is a start or an end, it replaces the start.
     /// - An end is put before an update or a start, because only Redis knows to which life the end belongs (R13). If
     ///   `next` is an end, it replaces the older end.
-    private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> SlotAfterMerge {
+    private mutating func mergeOlder(_ record: RecordIndex, of activity: ActivityIndex, now: Moment) -> SlotStatus {
         let isEnd = records[record].event == .end
         if isEnd { replaceRestarts(by: record, of: activity, now: now) }
         guard let next = firstWaitingCommand(notBefore: record, of: activity) else {
@@ -127,7 +127,8 @@ extension Delivery {
             mergeSameVersion(record, with: next, of: activity)
             return .inUse
         }
-        // Not the rule of `isReplaced`: here a waiting start also replaces an update that is read after the start.
+        // Unlike `isReplaced`, this also lets a waiting start replace an older update that the lane reads after the
+        // start.
         let isReplacedByNext =
             switch records[record].event {
             case .update: true
@@ -159,7 +160,7 @@ extension Delivery {
 
     /// Returns the waiting command before which `record` belongs in the list; nil: `record` belongs at the end. Every
     /// command belongs before the end of a lifetime.
-    private func firstWaitingCommand(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
+    func firstWaitingCommand(notBefore record: RecordIndex, of activity: ActivityIndex) -> RecordIndex? {
         let list = activities.address(of: activity).pointee.waitingList
         var nextCandidate = list.head
         while let candidate = nextCandidate, !records[candidate].lifetime.isEnd, comesBefore(candidate, record) {
@@ -221,23 +222,23 @@ extension Delivery {
         return list.tail
     }
 
-    /// Puts a rider back into the waiting list, after `requeueRider` has unlinked it from its carrier. The rider then
-    /// waits for its own turn, unless the next waiting command replaces it.
-    mutating func requeueUnlinkedRider(_ rider: RecordIndex, now: Moment) {
-        let activity = records[rider].activity
-        let next = firstWaitingCommand(notBefore: rider, of: activity)
-        if let next, records.isReplaced(rider, by: next) {
-            supersede(rider, by: next, now: now)
+    /// Puts a command that was a rider back into the waiting list. `requeueRider` has unlinked it from its carrier. The
+    /// command then waits for its own turn, unless the next waiting command replaces it.
+    mutating func enqueueFormerRider(_ formerRider: RecordIndex, now: Moment) {
+        let activity = records[formerRider].activity
+        let next = firstWaitingCommand(notBefore: formerRider, of: activity)
+        if let next, records.isReplaced(formerRider, by: next) {
+            supersede(formerRider, by: next, now: now)
         } else {
-            insertReplacingOlder(rider, before: next, of: activity, now: now)
+            insertReplacingOlder(formerRider, before: next, of: activity, now: now)
         }
     }
 
     /// Finishes a record because the lane keeps another record with the same version.
     ///
-    /// If the record is a registration that released its command from Redis, the commit's metadata does not name it, so
-    /// that the next owner reads the registration again after a crash. The kept record alone is perhaps not enough: if
-    /// it is a registration too, Redis may call it stale and not return the held command.
+    /// If the record is a registration that released its command from Redis, the commit's metadata does not name it as
+    /// settled. So the next owner reads the registration again after a crash. The kept record alone is perhaps not
+    /// enough: if it is a registration too, Redis may call it stale and not return the held command.
     private mutating func finish(_ record: RecordIndex, asDuplicateOf kept: RecordIndex) {
         countReplacedCommand(of: record)
         records.passToken(from: record, to: kept)
@@ -263,41 +264,20 @@ extension Delivery {
 
     func isCurrentCommandReplaced(of activity: ActivityIndex) -> Bool { commandReplacingCurrent(of: activity) != nil }
 
-    /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
-    /// `endCurrentCommand`.
-    ///
-    /// The command waits before newer ones. It replaces older commands that were read meanwhile
-    /// (`insertReplacingOlder`). The end of a lifetime waits behind all others.
-    mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
-        let current = activities[activity].currentCommand
-        if isCurrentCommandReplaced(of: activity) {
-            countReplacedCommand(of: current)
-            return supersedeCurrentCommand(of: activity, settlement: nil, now: now)
-        }
-        guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
-        insertReplacingOlder(
-            current,
-            before: firstWaitingCommand(notBefore: current, of: activity),
-            of: activity,
-            now: now
-        )
-        if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
-    }
-
     /// Wakes an activity that got one more command. If the activity may begin a command, it does so at the end of the
     /// batch. If the current command waits for a retry, the new command may replace the current one now.
     private mutating func wake(_ activity: ActivityIndex, now: Moment) {
         switch activities[activity].phase {
         case .idle, .paused:
-            // Do not wait for the timer: the activity may be paused until a carrier comes, and this command may be the
-            // carrier.
+            // Begin the command without waiting for the timer: perhaps the activity is paused until a carrier comes,
+            // and this command is the carrier.
             guard !activities[activity].isNextCommandDelayed(now: now) else { return }
             activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
             guard isCurrentCommandReplaced(of: activity) else { return }
             replaceCommandAwaitingRetry(of: activity, now: now)
         case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .takingStartToken, .admitting, .registeringToken,
-            .holding, .ready, .inFlight, .retiringToken, .recordingThrottle:
+            .requestingHold, .ready, .inFlight, .retiringToken, .recordingThrottle:
             return
         }
     }

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// Links a record to its rider, if it is a carrier, or to its carrier, if it is a rider. (R14)
+/// Links a carrier to its rider, and the rider to its carrier. A carrier is a newer state that also brings the alert of
+/// an older command, its rider. (R14)
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; `.null`: there is none.
     fileprivate(set) var rider = RecordIndex.null
@@ -32,22 +33,24 @@ extension Records {
     /// Does what `removeRider` does, for a caller that already knows the rider.
     @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
-    /// Returns the record that brought a state's alert to this lane: the state's rider, or else its own record.
+    /// Returns the record that brought a state's alert to this lane: the state's rider, or the state's own record if it
+    /// has no rider.
     @inline(__always)
     func alertSource(of record: RecordIndex) -> RecordIndex {
         let rider = address(of: record).pointee.rider
         return rider == .null ? record : rider
     }
 
-    /// Returns the version of the command whose alert `record` has or carries. Nil if `record` has no alert or is a
-    /// start, because no other command carries a start's alert.
+    /// Returns the version of the command that brought the alert of `record`: its own version, or that of an older
+    /// command whose alert it carries. Nil if `record` has no alert or is a start, because no other command carries a
+    /// start's alert.
     @inline(__always)
     func alertVersion(of record: RecordIndex) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command, for example when its turn comes: writes the carried alert into it, and sets the
-    /// digest.
+    /// Completes the body of a command, for example when its turn comes: writes the alert of its rider into the body,
+    /// and sets the digest.
     mutating func completeBody(of record: RecordIndex) {
         guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider
@@ -62,7 +65,8 @@ extension Records {
 extension RecordSlot {
     mutating func setDigestFromBody() { digest = Body.digest(body.bytes, bodyLayout) }
 
-    /// Whether the body has its digest. Then it also has the alert of the command's rider (`Records.completeBody`).
+    /// Whether `Records.completeBody` has completed the body: it has the alert of the command's rider, and its digest
+    /// is set.
     @inline(__always) var isBodyComplete: Bool { digest != nil }
 
     /// Whether the body fits into a push if an alert of this many bytes replaces its own.

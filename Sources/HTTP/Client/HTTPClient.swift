@@ -71,7 +71,8 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         case responseTooLarge
         /// The time limit passed before the end of the response.
         case timedOut
-        case interrupted
+        /// The caller signalled `cancellationWakeup`.
+        case cancelled
     }
 
     package var cause: Cause

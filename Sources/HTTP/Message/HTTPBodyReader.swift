@@ -7,7 +7,7 @@ struct HTTPBodyReader {
         case bytes(Int)
         case chunked
         /// The body lasts until the connection ends. Only responses have such a body.
-        case untilEnd
+        case untilConnectionEnds
     }
 
     /// The maximum number of bytes in each line of the chunked coding (RFC 9112, section 7.1), with its line end: a
@@ -18,7 +18,7 @@ struct HTTPBodyReader {
 
     private enum Phase: Equatable {
         case fixedLength(remainingBytes: Int)
-        case untilEnd
+        case untilConnectionEnds
         /// Reads the line with a chunk's size. Next: `chunk`, or `trailer` after the chunk of size 0.
         case chunkSize
         /// Reads the data of a chunk. Next: `chunkEnd`.
@@ -47,12 +47,12 @@ struct HTTPBodyReader {
             // Reserving the announced length is safe: the system provides physical memory only when bytes are written.
             body.reserveCapacity(count)
         case .chunked: phase = .chunkSize
-        case .untilEnd: phase = .untilEnd
+        case .untilConnectionEnds: phase = .untilConnectionEnds
         }
     }
 
     var isComplete: Bool { phase == .complete }
-    var endsWhenConnectionCloses: Bool { phase == .untilEnd }
+    var endsWhenConnectionCloses: Bool { phase == .untilConnectionEnds }
 
     /// Takes the next bytes of the body.
     ///
@@ -65,7 +65,7 @@ struct HTTPBodyReader {
             case .fixedLength(let remainingBytes):
                 let count = try appendToBody(&rest, atMost: remainingBytes)
                 phase = count == remainingBytes ? .complete : .fixedLength(remainingBytes: remainingBytes - count)
-            case .untilEnd: _ = try appendToBody(&rest, atMost: rest.count)
+            case .untilConnectionEnds: _ = try appendToBody(&rest, atMost: rest.count)
             case .chunk(let remainingBytes):
                 let count = try appendToBody(&rest, atMost: remainingBytes)
                 phase = count == remainingBytes ? .chunkEnd : .chunk(remainingBytes: remainingBytes - count)
@@ -122,7 +122,7 @@ struct HTTPBodyReader {
         case .trailer(let lineCount):
             guard lineCount < Self.trailerLinesMax else { throw .malformed }
             phase = line.isEmpty ? .complete : .trailer(lineCount: lineCount + 1)
-        case .fixedLength, .untilEnd, .chunk, .complete: break
+        case .fixedLength, .untilConnectionEnds, .chunk, .complete: break
         }
     }
 

@@ -25,6 +25,6 @@ struct HTTPResponseHead: Equatable {
     /// response to `HEAD` has no body.
     func parseBodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
-        return try fields.parseBodyLength() ?? .untilEnd
+        return try fields.parseBodyLength() ?? .untilConnectionEnds
     }
 }

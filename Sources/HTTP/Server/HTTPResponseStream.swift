@@ -18,14 +18,17 @@ package final class HTTPResponseStream: Sendable {
         var waitingOutput: [UInt8] = []
         var isFinished = false
         var hasEnded = false
-        /// Whether a message in the inbox already asks the server's thread to take the bytes.
-        var isOutputTakingRequested = false
+        /// Whether a message in the inbox already tells the server's thread to take the waiting bytes.
+        var isOutputAnnounced = false
         var onEnd: (@Sendable () -> Void)?
 
-        /// - Returns: whether the caller must post `streamHasOutput` to the inbox.
-        mutating func requestOutputTaking() -> Bool {
-            guard !isOutputTakingRequested, !hasEnded else { return false }
-            isOutputTakingRequested = true
+        /// Notes that the server's thread must be told about new output.
+        ///
+        /// - Returns: whether the caller must post the message `streamHasOutput`. False if such a message already waits
+        ///   in the inbox, or if the stream has ended.
+        mutating func announceOutput() -> Bool {
+            guard !isOutputAnnounced, !hasEnded else { return false }
+            isOutputAnnounced = true
             return true
         }
     }
@@ -61,7 +64,7 @@ package final class HTTPResponseStream: Sendable {
                 return (.skipped, false)
             }
             state.waitingOutput += bytes
-            return (.taken, state.requestOutputTaking())
+            return (.taken, state.announceOutput())
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
         return appended
@@ -71,7 +74,7 @@ package final class HTTPResponseStream: Sendable {
     package func finish() {
         let mustPost = state.withLock { state in
             state.isFinished = true
-            return state.requestOutputTaking()
+            return state.announceOutput()
         }
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
@@ -91,7 +94,7 @@ package final class HTTPResponseStream: Sendable {
     /// - Returns: the bytes that wait, and whether they are the last bytes of the response.
     func takeWaitingOutput() -> (bytes: [UInt8], isLast: Bool) {
         state.withLock { state in
-            state.isOutputTakingRequested = false
+            state.isOutputAnnounced = false
             defer { state.waitingOutput = [] }
             return (state.waitingOutput, state.isFinished)
         }

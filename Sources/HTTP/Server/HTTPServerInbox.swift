@@ -115,7 +115,7 @@ final class HTTPServerInbox: Sendable {
         }
     }
 
-    /// Subtracts the bytes of a body that the connection has discarded before any exchange owned them.
+    /// Subtracts the bytes of a body that the connection has discarded before it made an exchange from them.
     func subtractBodyBytes(_ count: Int) { state.withLock { $0.bodyBytes -= count } }
 
     func setConnectionCount(_ count: Int) { state.withLock { $0.connectionCount = count } }

@@ -9,8 +9,8 @@ public enum ActivityIdentifierTemplate {
     static func hasPlaceholder(_ text: UnsafeRawBufferPointer) -> Bool {
         var matchedCount = 0
         for byte in UnescapedBytes(text) {
-            // Only the placeholder's first byte is `{`, so after a mismatch no match can begin before this
-            // byte.
+            // `{` occurs only at the placeholder's beginning. So after a mismatch, the placeholder can begin at this
+            // byte, but not before it.
             if byte != placeholder.utf8Start[matchedCount] { matchedCount = 0 }
             if byte == placeholder.utf8Start[matchedCount] { matchedCount &+= 1 }
             if matchedCount == placeholder.utf8CodeUnitCount { return true }

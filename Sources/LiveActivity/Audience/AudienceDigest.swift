@@ -16,8 +16,8 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 
 extension AudienceDigest {
     /// Makes the name of a broadcast channel that the producer manages. Redis admits commands to such a channel like
-    /// commands to an audience without members. The digest of a channel also covers its environment, so that it differs
-    /// from the digest of an audience with the same id.
+    /// commands to an audience without members. The digest also covers the channel's environment. So a channel and an
+    /// audience with the same id have different names.
     ///
     /// - Parameter channel: the channel's id.
     public init(ofChannel channel: UnsafeRawBufferPointer, in environment: APNsEnvironment) {
@@ -32,8 +32,8 @@ extension AudienceDigest {
 /// A member's place in its audience: one of 256 segments, and a position within the segment. The place
 /// depends only on the member's id, so restarts, failovers, resharding and growth do not change it.
 public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
-    /// The number of segments of an audience. With more segments, more lanes could share a round. But a round reads a
-    /// page of each segment, even in a small audience (Measurements.md).
+    /// The number of segments of an audience. With more segments, more lanes could share a large audience. But a small
+    /// audience would cost more reads, because a round reads a page of each segment (Measurements.md).
     public static let segmentCount = 256
     /// A segment has 2^32 positions, because a member's position has 32 bits.
     public static let positionsPerSegment: UInt64 = 1 << 32

@@ -22,7 +22,7 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     /// The member is new in at least one of the audiences that its registration names.
     case joined
     case left
-    /// The member was in all audiences that its registration names. At most its token or its other data have changed.
+    /// The member was already in all audiences that its registration names. Only its token or other data may be new.
     case updated
 
     /// The name in metrics.

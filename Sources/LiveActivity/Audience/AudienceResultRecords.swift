@@ -42,14 +42,15 @@ public struct AudienceResultRecord {
     public var memberCounts: MemberOutcomeCounts
     /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
     public var broadcastCounts = MemberOutcomeCounts()
-    /// Why the audience lacked a channel that it should have, in one environment or in both. Nil: it lacked none.
+    /// Why the audience had no channel in an environment in which it should have one, or in both environments. Nil: no
+    /// channel was missing.
     public var channelAbsence: ChannelAbsence?
     public var times: ResponseTimes
-    /// Whether a newer version replaced this version in the range or broadcast that finished last. The
-    /// outcome is then `superseded`.
+    /// Whether a newer version replaced this version in the range or broadcast that finished last. If true, the outcome
+    /// is `superseded`. If false, ``memberCounts`` decides the outcome.
     public var isSuperseded = false
-    /// Whether the command asked for priority 10 and Redis granted only 5 to all members, or to a part of them, because
-    /// a budget was empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
+    /// Whether the command asked for priority 10, but Redis granted only 5 to all members or to a part of them. The
+    /// reason: a budget was empty, or had only the reserve for alerts and ends left (``AudienceGrant/isDemoted``).
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false

@@ -20,13 +20,13 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var admittedAtWallMilliseconds: Int64
     /// The version of the older command whose alert this command carries (R14); nil if the alert is the
     /// command's own, or absent.
-    public var alertVersion: Version?
+    public var carriedAlertVersion: Version?
     /// Whether the command's alert was removed because it was too old. The result reports the removal.
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var channelsForStarts: AudienceChannels
-    /// Why the audience lacked a channel that it should have, in one environment or in both. Nil: it lacked none.
-    /// Results report the reason.
+    /// Why the audience had no channel in an environment in which it should have one, or in both environments. Nil: no
+    /// channel was missing. Results report the reason.
     public var channelAbsence: ChannelAbsence?
 
     public init(
@@ -38,7 +38,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         recordTimestampMilliseconds: Int64 = -1,
         receivedAtWallMilliseconds: Int64 = -1,
         admittedAtWallMilliseconds: Int64 = -1,
-        alertVersion: Version? = nil,
+        carriedAlertVersion: Version? = nil,
         isAlertExpired: Bool = false,
         channelsForStarts: AudienceChannels = AudienceChannels(),
         channelAbsence: ChannelAbsence? = nil
@@ -51,7 +51,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
         self.recordTimestampMilliseconds = recordTimestampMilliseconds
         self.receivedAtWallMilliseconds = receivedAtWallMilliseconds
         self.admittedAtWallMilliseconds = admittedAtWallMilliseconds
-        self.alertVersion = alertVersion
+        self.carriedAlertVersion = carriedAlertVersion
         self.isAlertExpired = isAlertExpired
         self.channelsForStarts = channelsForStarts
         self.channelAbsence = channelAbsence

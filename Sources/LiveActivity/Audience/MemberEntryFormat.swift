@@ -1,6 +1,6 @@
 import Numbers
 
-/// An entry of a page. It says that a member joined the segment, has other data, or left it.
+/// An entry of a page. It says that a member joined the segment, that the member's data changed, or that it left.
 ///
 /// Numbers are little-endian.
 ///
@@ -37,12 +37,12 @@ public enum MemberEntryFormat {
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases know no channels: they
         /// set this bit for every device, and never read it.
         public static let withoutChannelsBit: UInt8 = 8
-        /// The bits for the ``IdentifierForm``, shifted by `formShift`.
-        static let formMask: UInt8 = 0x30
-        static let formShift: UInt8 = 4
+        /// The bits for the ``IdentifierForm``, shifted by `identifierFormShift`.
+        static let identifierFormMask: UInt8 = 0x30
+        static let identifierFormShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
         /// The bits that distinguish members with the same position and the same id bytes.
-        static let identityBits: UInt8 = deviceBit | formMask
+        static let identityBits: UInt8 = deviceBit | identifierFormMask
     }
 
     enum IdentifierForm: UInt8 {
@@ -73,7 +73,7 @@ public enum MemberEntryFormat {
         if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.frequentUpdatesBit }
         var count = fixedBytes
         if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
-            flags |= letterCase.rawValue << Flag.formShift
+            flags |= letterCase.rawValue << Flag.identifierFormShift
             count += PackedUUID.byteCount
         } else {
             base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: count, as: UInt8.self)

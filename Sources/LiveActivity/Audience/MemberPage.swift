@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// The page has, or once had, an entry of a device. After its last entry, Redis keeps such a page at least as
-        /// long as a device's hash, and any other page for less time.
+        /// The page has, or once had, an entry of a device. Redis keeps such a page longer than other pages: at least
+        /// as long as a device's hash, counted from the page's last entry.
         public static let holdsDevicesBit: UInt8 = 1
         /// The page takes no more entries until the script `arrange`, which shortens or splits pages, has run for it.
         public static let fullBit: UInt8 = 2
@@ -165,8 +165,8 @@ public struct MemberPage {
         return keptCount
     }
 
-    /// Adds an entry to the kept ones at its position. If a kept entry is of the same member, only the later of the two
-    /// stays.
+    /// Adds an entry to the kept ones at its position. If a kept entry is of the same member, only one of the two
+    /// stays: the one with the later time, or for equal times the added one.
     private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
@@ -214,7 +214,8 @@ public struct PageMember {
         flags = entry[MemberEntryFormat.flagsByteOffset]
         guard flags & MemberEntryFormat.Flag.unusedBits == 0,
             let form = MemberEntryFormat.IdentifierForm(
-                rawValue: (flags & MemberEntryFormat.Flag.formMask) >> MemberEntryFormat.Flag.formShift
+                rawValue: (flags & MemberEntryFormat.Flag.identifierFormMask)
+                    >> MemberEntryFormat.Flag.identifierFormShift
             )
         else { return nil }
         self.entry = entry
@@ -276,7 +277,8 @@ public struct PageMember {
         precondition(destination.count >= Limits.identifierBytesMax)
         guard let base = destination.baseAddress,
             let letters = PackedUUID.LetterCase(
-                rawValue: (flags & MemberEntryFormat.Flag.formMask) >> MemberEntryFormat.Flag.formShift
+                rawValue: (flags & MemberEntryFormat.Flag.identifierFormMask)
+                    >> MemberEntryFormat.Flag.identifierFormShift
             )
         else {
             destination.copyMemory(from: identifier)

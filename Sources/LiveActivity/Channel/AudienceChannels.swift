@@ -11,15 +11,15 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
         self.identifier = identifier
     }
 
-    /// The number of bytes before the channel's id: one for the storage policy, eight for the time of the channel's
-    /// creation.
-    private static let fieldHeadBytes = 9
+    /// Where the channel's id begins in the field. Before the id, the field has the storage policy (one byte) and the
+    /// time of the channel's creation (eight bytes).
+    private static let identifierByteOffset = 9
 
     /// Reads the field of an audience's hash in Redis that names the audience's channel in this environment. Nil if the
     /// field is invalid.
     public init?(field: UnsafeRawBufferPointer, environment: APNsEnvironment) {
-        guard field.count > Self.fieldHeadBytes, let storage = ChannelStoragePolicy(rawValue: field[0]),
-            let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))
+        guard field.count > Self.identifierByteOffset, let storage = ChannelStoragePolicy(rawValue: field[0]),
+            let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.identifierByteOffset...]))
         else { return nil }
         self.init(environment: environment, storage: storage, identifier: identifier)
     }

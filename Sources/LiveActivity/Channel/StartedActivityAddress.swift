@@ -7,27 +7,27 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     case channel(ChannelIdentifier)
 
     private static let tokenMember: StaticString = #","input-push-token":1}"#
-    private static let channelOpening: StaticString = #","input-push-channel":""#
-    private static let channelEnd: StaticString = #""}"#
+    private static let channelMemberOpening: StaticString = #","input-push-channel":""#
+    private static let channelMemberEnd: StaticString = #""}"#
 
     /// The number of bytes that ``writeCompleted(_:to:)`` adds to the dictionary.
     public var byteCount: Int {
         switch self {
         case .token: Self.tokenMember.utf8CodeUnitCount
         case .channel(let identifier):
-            Self.channelOpening.utf8CodeUnitCount + identifier.count + Self.channelEnd.utf8CodeUnitCount
+            Self.channelMemberOpening.utf8CodeUnitCount + identifier.count + Self.channelMemberEnd.utf8CodeUnitCount
         }
     }
 
-    /// Appends a dictionary from ``copyWithoutAddress(_:into:)``, this address, and the closing brace.
+    /// Writes a dictionary that ``copyWithoutAddress(_:into:)`` made, then this address, then the closing brace.
     func writeCompleted(_ dictionary: UnsafeRawBufferPointer, to writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {
         case .token: writer.raw(Self.tokenMember.bytes)
         case .channel(let identifier):
-            writer.raw(Self.channelOpening.bytes)
+            writer.raw(Self.channelMemberOpening.bytes)
             identifier.withBytes { writer.raw($0) }
-            writer.raw(Self.channelEnd.bytes)
+            writer.raw(Self.channelMemberEnd.bytes)
         }
     }
 

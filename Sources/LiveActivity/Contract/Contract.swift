@@ -6,8 +6,8 @@
 /// the app are in use and a type differs between them, the file has this type once for each release. A command is
 /// accepted if it fits the type of one release.
 ///
-/// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes and
-/// counts no references (``UnmanagedContract``).
+/// All shapes are in one flat array, with the children of a node next to each other. So a check follows indexes, which
+/// needs no reference counting (``UnmanagedContract``).
 public struct Contract: Equatable, Sendable {
     var nodes: [ShapeNode] = []
     var cases: [ShapeCase] = []
@@ -92,10 +92,12 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     /// A field's name in ``Contract/textStorage``.
     var nameOffset: UInt32 = 0
     var nameByteCount: UInt32 = 0
-    /// The first bytes of the field's name as JSON writes it, at most eight, the first byte lowest. They include the
-    /// closing quote of a short name. With them, most keys are compared in one step.
+    /// The first bytes of the field's name in JSON, at most eight. After a name of up to seven bytes, this includes the
+    /// closing quote. The first byte is the lowest byte of the number. One comparison with this number decides about
+    /// most keys.
     var nameBeginning: UInt64 = 0
-    /// Has all bits of the bytes set that ``nameBeginning`` uses. 0 if JSON must escape a part of the name.
+    /// 0xFF for each byte that ``nameBeginning`` uses, 0 for each other byte. If JSON must escape a part of the name,
+    /// the whole mask is 0, and ``nameBeginning`` is not used.
     var nameBeginningMask: UInt64 = 0
     /// The required fields of an object, by the index of the field among the children.
     var requiredFields = FieldSet()

@@ -72,7 +72,8 @@ extension ContractChecker {
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
         let next = try skipValue(start, nodeIndex)
         let number = readDouble(start, next)
-        // A `Double` represents every whole number below 2⁵³ exactly. `JSONDecoder` relies on this too.
+        // Below 2⁵³, a `Double` represents every whole number exactly, so `number` is enough. `JSONDecoder` relies on
+        // this too.
         if number.magnitude < 9_007_199_254_740_992 {
             guard let value = Int64(exactly: number), fits(value, kind) else {
                 throw mismatch(.outOfRange, nodeIndex, start)

@@ -155,9 +155,9 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Checks a field's value, and returns the position after the value. Records in ``template`` where the value is. If
-    /// the value is an object, records only where the values of the object's fields are. But if there is `null` instead
-    /// of an object, records where this `null` is.
+    /// Checks a field's value, and returns the position after the value. Adds the value's place to ``template``. The
+    /// exception is an object: its own place is not added, only the places of its fields' values. If the contract asks
+    /// for an object and the value is `null`, the place of this `null` is added.
     @inline(__always)
     func checkFieldValue(ofNode nodeIndex: Int, at position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + nodeIndex
@@ -169,7 +169,7 @@ struct ContractChecker {
             end = try checkValue(nodeIndex, position)
         }
         if let template, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
-            template.pointee.recordValue(nodeIndex, position, end, after: precedingCount)
+            template.pointee.addValuePlace(nodeIndex, position, end, after: precedingCount)
         }
         return end
     }
@@ -190,8 +190,8 @@ struct ContractChecker {
         case UInt8(ascii: "\""): return try? checkValue(nodeIndex, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.skipNumber(position, .contentState)
-        // `skipValue` refuses JSON that is nested too deeply. `depth` says how many containers are around the value, at
-        // most: the record, Apple's dictionary, and the objects and arrays of the shape.
+        // `skipValue` refuses JSON that is nested too deeply. `depth` is the largest possible number of containers
+        // around the value: the record, Apple's dictionary, and the objects and arrays of the shape.
         default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
         // Check only values that fit a body. The check of a longer value could take too long: the time for a dictionary
@@ -203,8 +203,8 @@ struct ContractChecker {
         return end
     }
 
-    /// A quick test whether the key at `position` is this field's name. Always false for a key with an escape, and for
-    /// a key near the end of the record. ``fieldIndex(_:_:_:_:)`` finds the fields of such keys.
+    /// A quick test whether the key at `position` is this field's name. True is certain. If false, the caller searches
+    /// with ``fieldIndex(_:_:_:_:)``: the test is also false for a key with an escape, and near the end of the record.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameByteCount), field.pointee.nameBeginningMask != 0,
@@ -282,8 +282,8 @@ struct ContractChecker {
         return self.containerEnd(end)
     }
 
-    /// Whether an object has a key before a position. `JSONDecoder` ignores the second value of a repeated
-    /// key, so this value need not fit.
+    /// Whether an object has a key before a position. If so, the key is repeated. `JSONDecoder` ignores the second
+    /// value of a repeated key, so the second value need not fit.
     private func hasMember(_ key: JSONStringRange, ofObjectAt start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {

@@ -12,9 +12,9 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     var nodeIndex: Int
     /// The position in the record: the start of the wrong value, or of the object that lacks a field.
     public var offset: Int
-    /// The end of the part of the record that fits: the start of the wrong value, or, in an object that lacks a field,
-    /// the end of the object's last known field. If the record fits none of several types, the mismatch with the
-    /// highest end is reported.
+    /// Where the part of the record that fits ends: at the start of the wrong value. If an object lacks a field: at the
+    /// end of the object's last known field. If the record fits none of several types, the mismatch with the highest
+    /// `fittingEnd` is reported.
     var fittingEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
@@ -116,7 +116,8 @@ extension UnmanagedContract {
         var consecutiveDigitCount = 0
         for byte in bytes {
             consecutiveDigitCount = Hexadecimal.digitValue(byte) == nil ? 0 : consecutiveDigitCount + 1
-            guard byte >= 0x20, byte != 0x7F, consecutiveDigitCount < 16 else { return false }
+            guard byte >= 0x20, byte != 0x7F else { return false }
+            guard consecutiveDigitCount < FieldPath.suspectedTokenDigitsMin else { return false }
         }
         return true
     }

@@ -7,10 +7,10 @@ struct ValuePlace: BitwiseCopyable {
 }
 
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
-/// outside of these values are equal.
+/// outside of these values are equal. For example, `{"goals":1}` and `{"goals":25}` have the same template.
 struct StateTemplate: BitwiseCopyable {
     /// The maximum number of values whose places are stored, so that a template has a fixed size. All further values
-    /// must have the same bytes in another state with this template.
+    /// count as fixed bytes: another state has this template only if they are equal.
     static let valuesMax = 128
 
     var appIndex: UInt16 = 0
@@ -37,10 +37,10 @@ struct StateTemplate: BitwiseCopyable {
         values.deallocate()
     }
 
-    /// Records the place of a value, and discards the places that were recorded inside the value.
-    /// - Parameter precedingCount: the number of values that were recorded before this value was read.
+    /// Adds the place of a value, and discards the places that were added inside the value.
+    /// - Parameter precedingCount: the number of places before this value was read.
     @inline(__always)
-    mutating func recordValue(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
+    mutating func addValuePlace(_ nodeIndex: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
         guard precedingCount < Self.valuesMax else { return }
         values[precedingCount] = ValuePlace(
             nodeIndex: UInt32(truncatingIfNeeded: nodeIndex),
@@ -59,7 +59,7 @@ struct StateTemplate: BitwiseCopyable {
     /// - Parameter start: the position of the new state, whose bytes have not been validated.
     /// - Returns: the position after the new state; nil if no state is stored, or if it is not certain that the new
     ///   state has this template.
-    func matchedEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
+    func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
         // How far the two states have been compared: the offset in the stored state, and the one in the new state.
@@ -159,15 +159,15 @@ public struct RecentStateTemplates: ~Copyable {
     /// - Returns: the position after the state; nil if no template matches, so that the decoder must read the
     ///   whole state.
     @inline(__always)
-    mutating func matchedEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
-        templates == nil ? nil : findEnd(ofStateAt: start, in: text)
+    mutating func endOfMatchingState(at start: Int, in text: JSONText) -> Int? {
+        templates == nil ? nil : searchTemplates(forStateAt: start, in: text)
     }
 
     @inline(never)
-    private mutating func findEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
+    private mutating func searchTemplates(forStateAt start: Int, in text: JSONText) -> Int? {
         guard let templates else { return nil }
         for _ in 0..<Self.templatesMax {
-            if let end = templates[lastUsedIndex].matchedEnd(ofStateAt: start, in: text) {
+            if let end = templates[lastUsedIndex].endOfMatchingState(at: start, in: text) {
                 (matchedState, matchedAppIndex) = (ByteRange(from: start, to: end), templates[lastUsedIndex].appIndex)
                 return end
             }
@@ -184,9 +184,9 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the command's state has a template of this app. A caller asks this if ``hasMatched(_:ofApp:)`` is false.
-    /// Searches all templates, because decoding may have found another app's template first. False if decoding found no
-    /// template, and for a start, whose attributes must be checked too.
+    /// Whether the command's state has a template of this app. A caller asks this if ``hasMatched(_:ofApp:)`` is false:
+    /// decoding may have found a template of another app first, so this function searches all templates. False if
+    /// decoding found no template at all, and for a start, whose attributes must be checked too.
     public func hasTemplate(
         _ command: Command,
         ofApp appIndex: UInt16,
@@ -198,7 +198,7 @@ public struct RecentStateTemplates: ~Copyable {
         return (0..<Self.templatesMax)
             .contains { index in
                 templates[index].appIndex == appIndex
-                    && templates[index].matchedEnd(ofStateAt: Int(matchedState.offset), in: text)
+                    && templates[index].endOfMatchingState(at: Int(matchedState.offset), in: text)
                         == matchedState.end
             }
     }

@@ -30,8 +30,9 @@ public struct AudienceCall<Bytes> {
         /// so a command that Kafka repeats is not fanned out twice. Reply: `settled`.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
-        /// timestamp and body. Or `unknown` if there is no such state: none was admitted, the newest has expired or is
-        /// older than 12 hours, or a start is the newest.
+        /// timestamp and body. The reply is `unknown` in these cases:
+        /// - No command was admitted, or the newest admitted command is a start.
+        /// - The newest state has expired, or was admitted more than 12 hours ago.
         case newestState
 
         // Operations on a range of the audience, or on a broadcast.
@@ -43,9 +44,9 @@ public struct AudienceCall<Bytes> {
         /// Stores the range's progress. Reply: `settled`, `claimedByAnother` if the range has another claim, or `lost`
         /// if the range has none. All replies have the newest admitted version.
         ///
-        /// After `claimedByAnother`, a lane that still has the range's partition of the fan-out topic claims the range
-        /// again. A failover of Redis may have lost the lane's claim, so that the previous owner's claim is valid
-        /// again.
+        /// After a failover, Redis may have lost the newest claim, so that the previous owner's claim is valid again.
+        /// So after `claimedByAnother`, a lane that still has the range's partition of the fan-out topic claims the
+        /// range again.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
@@ -88,14 +89,15 @@ public struct AudienceAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience. The grant may have another number
-    /// (``AudienceGrant/rangeCount``): while a command of the last hour is under way, the new command gets the same
-    /// number, because other ranges would overlap with ranges that are being worked on.
+    /// (``AudienceGrant/rangeCount``): if an earlier command was admitted in the last hour and is not finished, the new
+    /// command gets the number of the earlier one. With different numbers, ranges of both commands would overlap, and
+    /// two rounds would push to the same members.
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, in the form `JoinerBody`. It has no alert, because the alert
     /// would come late. Redis does not store the body of a start.
     public var body: Bytes
-    /// Until when the body is valid, UNIX seconds: the command's expiration. Without an expiration, the command's stale
-    /// date or its policy decides.
+    /// Until when the body is valid, UNIX seconds: the command's expiration. If the command has none, its stale date or
+    /// its policy decides.
     public var expirationSeconds: Int64
 
     public init(
@@ -123,8 +125,8 @@ public struct AudienceAdmission<Bytes> {
     }
 }
 
-/// A finished broadcast of a version. It also says how many ranges and broadcasts the version has, because the version
-/// is finished when all of them are finished.
+/// A finished broadcast of a version, and the numbers of all ranges and broadcasts of this version. With these numbers,
+/// Redis finds out whether the whole version is finished.
 public struct FinishedBroadcast: Sendable, Hashable, BitwiseCopyable {
     public var environment: APNsEnvironment
     /// The number of all ranges of the version.

@@ -17,9 +17,9 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case unknown
     /// A checkpoint was recorded, or a settlement was processed.
     case settled
-    /// The checkpoint was not recorded, because Redis has another claim for the range: usually the claim of another
-    /// worker, or after a failover that lost the newest claim, an older one. The caller claims the range again if it
-    /// still has the range's partition.
+    /// The checkpoint was not recorded, because Redis has another claim for the range. Usually this is the claim of
+    /// another worker. After a failover that lost the newest claim, it is an older claim. The caller claims the range
+    /// again if it still has the range's partition.
     case claimedByAnother
     /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
     case lost

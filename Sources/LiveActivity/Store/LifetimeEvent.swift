@@ -2,34 +2,37 @@
 /// the timetable knows the event (R34). Times are UNIX milliseconds.
 @frozen
 public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
-    /// A start began the activity. The new life replaces the life in the timetable, except a life that a start began at
-    /// the same time or later.
+    /// A start began the activity. The new life replaces the life in the timetable. But a life that a start began at
+    /// the same time or later stays.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity was alive at this time. If the timetable knows no life of the activity, or only a later sign of
-    /// life, the life counts from this time.
+    /// The activity was alive at this time. The life counts from this time in two cases: the timetable has no life of
+    /// the activity yet, or it knows no start of the life and counts the life from a later time.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
     /// An update came after the activity's end. The timetable keeps the update for a restart, if it still has the
     /// activity and has no newer update. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.
-    case removed
+    case endedOrUnlimited
     /// The command by which Causeway ends this life was accepted, or has failed or expired. Also reported if Causeway
-    /// could not start the activity again. Counts only if the timetable has the life that began at
+    /// could not start the activity again. The timetable ignores the event if it has no life that began at
     /// `beganAtMilliseconds`.
     ///
     /// If `restartAtMilliseconds` is 0, or if the timetable keeps no start, the timetable removes the activity.
     /// Otherwise a new start is due at once, and the new life begins at `restartAtMilliseconds`.
     case ended(beganAtMilliseconds: Int64, restartAtMilliseconds: Int64)
     /// Redis did not admit the command by which Causeway ends this life, because Redis had admitted another end of the
-    /// activity, such as a producer's. The other end may still be under way, and will then report how the life ended.
-    /// So the timetable keeps the life, and workers continue to claim the life. After several claims
-    /// (`claimsDuringAnotherEndMax`) the other end seems to be lost, and the timetable removes the activity.
+    /// activity, such as a producer's:
+    /// 1. The timetable keeps the life at first. The other end may still be under way, and then its record reports that
+    ///    the activity has ended.
+    /// 2. Workers continue to claim the life.
+    /// 3. After several claims (`claimsDuringAnotherEndMax`) the other end seems to be lost, and the timetable removes
+    ///    the activity.
     case otherEndAdmitted(beganAtMilliseconds: Int64)
 }
 
 /// A command that the timetable keeps so that its activity can be started again: the newest start, or the newest
-/// update. The new start shows the state of this update.
+/// update. The new start repeats the kept start, and shows the state of the kept update.
 @frozen
 public struct CommandKeptForRestart<Bytes> {
     public var isStart: Bool

@@ -41,8 +41,9 @@ public struct StoreCall<Bytes> {
         ///   - claim: identifies the caller's record among the records of the start. The caller must not use a claim
         ///     again once its push may have been sent.
         ///   - previousClaim: the claim that the record had before it was deferred. If Redis still has this claim for
-        ///     the start, `claim` replaces it, and the reply is `send`. So of several records with the same previous
-        ///     claim, only the first gets `send`. Nil: the record was not deferred, or Redis has admitted it since.
+        ///     the start, Redis stores `claim` in its place and replies `send`. If several records have the same
+        ///     previous claim, only the first of them gets `send`. Nil: the record was not deferred, or Redis has
+        ///     admitted it since.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Records the version of a start that is read again, because Redis lost data (R25). The start is not sent
         /// again. Reply: `settled`.
@@ -50,8 +51,8 @@ public struct StoreCall<Bytes> {
         /// - Older updates and ends then belong to an earlier life. Newer ones belong to the life of this start.
         /// - The activity's token stays, because it may belong to this life.
         /// - Another record of the same start, which is not settled yet, may still get `send`.
-        /// - While Redis holds a command, a start that would become the newest version is not recorded. It would
-        ///   replace the held command, although perhaps no worker ever sent the start.
+        /// - In one case the start is not recorded: Redis holds a command, and the start would become the newest
+        ///   version. It would replace the held command, although perhaps no worker ever sent the start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
@@ -63,11 +64,13 @@ public struct StoreCall<Bytes> {
         ///   - allowsFrequentUpdates: whether the user allows frequent updates; nil keeps the present setting.
         ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
         ///     command is newer.
-        ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). If the activity leaves
-        ///     audiences, the reply names them (``StoreReply/departures``), and has no held command. Nil: the activity
-        ///     stays in its audiences, because the token came with a command, or the caller repeats a registration.
-        ///     The reply to a repeated registration is `stale` if another registration or an unregistration with the
-        ///     same time has come since the first call.
+        ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). The reply names the
+        ///     audiences that do not know yet that the activity has left them (``StoreReply/departures``). If there is
+        ///     such an audience, the reply has no held command.
+        ///
+        ///     Nil: the activity stays in its audiences, because the token came with a command, or because this call
+        ///     repeats a registration. A repeated registration is `stale` if another registration or an unregistration
+        ///     with the same time has come since the first call.
         case register(
             TokenRegistration<Bytes>,
             allowsFrequentUpdates: Bool?,
@@ -76,7 +79,7 @@ public struct StoreCall<Bytes> {
             audiences: Bytes?
         )
         /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. The
-        /// call settles no version, so that the command whose push found the token dead can be held for the next token.
+        /// call settles no version. So the command whose push was refused can be held until the next token registers.
         /// - Parameter version: Redis does not use it. A caller without a command passes (0, 0).
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token. Reply: `settled`. If APNs accepted an end, or if the
@@ -117,14 +120,14 @@ public struct StoreCall<Bytes> {
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token. A device has one registration for each attributes type. The device stays in
         /// an audience while at least one of these registrations names the audience. Reply:
-        /// - `registered`, with the next start that waits for a token. If the reply has ``StoreReply/departures``, it
-        ///   has no start.
-        /// - `registered` also if the token was not stored, but Redis has a newer token and a start waits. The caller
-        ///   sends the start to the newer token.
-        /// - `stale` in all other cases in which the token was not stored.
-        /// - `full` if too many audiences do not know yet that the device has left them.
-        /// - Parameter isFromCommand: whether the token came with a command. If so, Redis keeps the registration time
-        ///   of a token that it has already, and the reply for a retired token is `stale`.
+        /// - `registered`: the token was stored. The reply has the next start that waits for a token. But if the reply
+        ///   has ``StoreReply/departures``, it has no start.
+        /// - `registered` also if the token was not stored, because Redis has a newer token, and a start waits. The
+        ///   caller sends the start to the newer token.
+        /// - `stale`: all other cases in which the token was not stored.
+        /// - `full`: too many audiences do not know yet that the device has left them.
+        /// - Parameter isFromCommand: whether the token came with a command. If true, a token that Redis already has
+        ///   keeps its registration time, and the reply for a retired token is `stale`.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -134,8 +137,9 @@ public struct StoreCall<Bytes> {
         /// Removes a held start that is finished, and may retire the push-to-start token to which it was sent. Reply:
         /// `settled`.
         case settleStart(HeldStart<Bytes>, Settlement, retirement: TokenRetirement<Bytes>?)
-        /// Refunds the draw of a start that was not sent. Redis refunds only the part that time has not refilled since.
-        /// Reply: `settled`. Must not be repeated, because each call refunds again. (R15)
+        /// Refunds the draw of a start that was not sent. The budget refills with time, so Redis refunds only the part
+        /// of the draw that is still missing. Reply: `settled`. Must not be repeated, because each call refunds again.
+        /// (R15)
         case refundStart(startBudget: Policy.Bucket, drawIdentifier: Int64)
 
         // Operations on an activity or a device.
@@ -162,9 +166,8 @@ public struct StoreCall<Bytes> {
         /// - Parameters:
         ///   - stateVersion: the version of the state that a start would show; nil for an end. If the timetable keeps a
         ///     newer state, the reply is `superseded`, and the activity is due at once.
-        ///   - firstLeaseMilliseconds: after `retry`, no worker claims the activity for this time. If the life was
-        ///     claimed before, the time is longer: it doubles with each claim after the first, up to eight times
-        ///     `firstLeaseMilliseconds`.
+        ///   - firstLeaseMilliseconds: after `retry`, no worker claims the activity for this time. The time doubles
+        ///     with each claim of the life after the first one, up to eight times `firstLeaseMilliseconds`.
         case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, firstLeaseMilliseconds: Int64)
     }
 }
@@ -202,8 +205,9 @@ public struct StateAdmission<Bytes> {
     /// audience: a push to the audience may have replaced the shown state.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// A part of ``carriedAlertVersion``: how many seconds its timestamp is below that of ``version``. `Int32.min`: the
-    /// command carries no older command's alert. A whole version here would make every store call larger.
+    /// How much older the carried alert is than this command: the timestamp of ``version`` minus the timestamp of
+    /// ``carriedAlertVersion``. `Int32.min`: the command carries no older command's alert. A whole timestamp instead of
+    /// this difference would make every store call larger.
     @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -212,9 +216,9 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// Whether Redis may admit this command without reporting the held alert (``StoreVerdict/alertHeld``). True if this
-    /// command has an alert, or if its lane has seen the held alert: it took that alert, cannot take it or does not
-    /// need it.
+    /// Whether this command may replace a held command that has an alert. If false, Redis first reports the held alert
+    /// (``StoreVerdict/alertHeld``), so that this command can carry it. True if this command has an alert, or if its
+    /// lane has already seen the held alert.
     public var mayReplaceHeldAlert: Bool
     /// Whether the command is so old that Apple's system no longer shows its activity: more than eight hours for an
     /// update, more than twelve for an end. Such a command is `expired` if Redis knows no version of its activity.
@@ -263,7 +267,7 @@ public struct StateAdmission<Bytes> {
         self.endsNewerLife = endsNewerLife
         if let carriedAlertVersion {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlertVersion.timestamp).partialValue
-            // If the commands are more than 68 years apart, the number is clamped, because no decision depends on it.
+            // If the commands are more than 68 years apart, the number is clamped. No decision depends on such an age.
             carriedAlertAgeSeconds = max(.min + 1, Int32(clamping: seconds))
             carriedAlertSequence = carriedAlertVersion.sequence
         } else {

@@ -11,15 +11,19 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// In reply to a hold: a token has registered since the call that found none (an admission, or `takeStartToken`).
-    /// Repeat that call. In reply to ``StoreCall/Operation/reopen(version:)``: the version can be admitted again. In
-    /// reply to a check of a lifetime: the timetable still has the life.
+    /// The meaning depends on the call:
+    /// - A hold: a token has registered since the call that found none. Repeat that call: an admission, or
+    ///   `takeStartToken`.
+    /// - ``StoreCall/Operation/reopen(version:)``: the version can be admitted again.
+    /// - A check of a lifetime: the timetable still has the life.
     case retry
     /// This version has been settled, or a start that is under way has the same version.
     case duplicate
-    /// This version is not the newest any more. In reply to a start, also: the activity already has a token or has
-    /// ended, so the start must not begin it again. In reply to a check of a lifetime: the timetable no longer has the
-    /// life, or keeps a newer state.
+    /// The meaning depends on the call:
+    /// - A check of a lifetime: the timetable no longer has the life, or keeps a newer state.
+    /// - An admission of a start: a newer version exists. Or the activity already has a token or has ended, so the
+    ///   start must not begin it again.
+    /// - Any other call: this version is not the newest any more.
     case superseded
     /// Redis has admitted an end of the activity. Only a start opens the activity again.
     case ended
@@ -39,7 +43,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
     case tokenFound
-    /// The command has an alert, and a newer version, which is admitted but not settled, can carry the alert instead.
+    /// The command has an alert, and Redis knows a newer version. The newer version is not settled yet, so it can carry
+    /// the alert instead.
     case alertAwaitsCarrier
     /// The held command (``StoreReply/heldCommand``) has an alert, and this command has none. Add the held alert, and
     /// admit the command again. Redis may have registered the token that came with the command, and changed nothing

@@ -1,8 +1,8 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
-    // Records and their outcomes. Outcomes, dead letters and invalidations count when Kafka has acknowledged
-    // their record, so that the counts equal the records on the topics. A superseded command without a result
-    // counts when a newer command replaces it.
+    // Records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has acknowledged its
+    // record. So the counts equal the records on the topics. A superseded command without a result of its own is
+    // counted when a newer command replaces it.
     case recordsReceived
     case outcomes
     case deadLetters
@@ -12,8 +12,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case commandsUndecodable
     case bodiesWithDroppedFields
 
-    // Pushes. Draws from a budget and demotions to priority 5 count with the first attempt of a push, because
-    // Redis draws once for each version.
+    // Pushes. Redis draws from a budget only once for each version. So a draw, and a demotion to priority 5, is counted
+    // at the first attempt of a push, and not at its retries.
     case pushes
     case pushRetries
     case retryBudget
@@ -115,8 +115,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
     ///
     /// The totals keep the values of partitions in ``PartitionReading``s, and all other values in the cells of an array
-    /// (``MetricLayout``). The lanes and the Kafka thread publish both, except the cells of channels, traces and
-    /// lifetimes, which ``MetricRegistry`` writes.
+    /// (``MetricLayout``). The lanes and the Kafka thread publish these values. Only the cells of channels, traces and
+    /// lifetimes have another source: ``MetricRegistry`` writes them.
     var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -147,9 +147,10 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the value of a metric comes from. For the lanes: also how their values are combined. ``MetricRegistry``
-    /// then overwrites the values of channels, traces and lifetimes, and adds other threads' lines to the number of
-    /// suppressed log lines.
+    /// Where the value of a metric comes from. For the lanes, the case also says how their values are combined.
+    ///
+    /// ``MetricRegistry`` then corrects the result in two places. It writes the values of channels, traces and
+    /// lifetimes itself. It adds the suppressed log lines of other threads to those of the lanes and the Kafka thread.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -189,8 +190,8 @@ public struct MetricDefinition: Sendable {
     public var source: Source
     /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// If true, series that are zero are not printed, because too many series are possible. Exceptions are the
-    /// responses of APNs that alerts need (``ResponseTable/isShownAtZero(_:)``).
+    /// Whether a series with the value 0 is left out. True for a metric with very many possible series. The responses
+    /// of APNs that alerts need are printed even with the value 0 (``ResponseTable/isShownAtZero(_:)``).
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
@@ -216,8 +217,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case membershipChange
     /// An app in an environment.
     case pool
-    /// A status of APNs, and a reason that Apple documents for it. Other statuses and reasons are `other`. A missing
-    /// response and the reason of a 200 are `none`.
+    /// A status of APNs and its reason, as ``ResponseTable`` counts them.
     case response
     case goAwayReason
     case latencyPart
@@ -273,9 +273,10 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
-    /// From receipt to the decision of Redis that allowed the first attempt of the push: merging, pace, and Redis
-    /// itself. If the command was deferred, the first attempt after its return counts as the first. So this time
-    /// includes the deferral and all attempts before it.
+    /// From the record's receipt until Redis allows the first attempt of the push: merging, pace, and Redis itself.
+    ///
+    /// If the command was deferred, the first attempt after its return counts as the first. Then this time includes the
+    /// deferral, and all attempts before it.
     case admit
     /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream on a connection,
     /// and all earlier attempts.
@@ -320,8 +321,8 @@ public enum ConnectionPhase: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
-    /// The pool wants a connection, but the process already has as many connections as it may open, in total or to
-    /// each address of the host.
+    /// A connection that the pool wants but cannot open yet: the process already has as many connections as it may
+    /// open, in total or to each address of the host.
     case awaited
 
     public var name: String { "\(self)" }

@@ -1,9 +1,14 @@
-/// How the catalogs define their metrics.
+/// The functions with which the catalogs define their metrics.
 ///
-/// The arguments of each function are, in this order: the metric, its name in the exposition format, its unit (of a
-/// histogram: the bounds of its buckets), its dimensions, and its source. A counter without a source has
-/// `.lanes(.sum)`; a histogram takes none. `help` says in one line what the metric measures. `meaning` says what a
-/// change of the metric means and what to do; only `METRICS.md` shows it.
+/// The arguments without a label are, in this order:
+/// 1. the metric
+/// 2. its name in the exposition format
+/// 3. its unit; for a histogram, instead the bounds of its buckets
+/// 4. its dimensions
+/// 5. its source. A counter has `.lanes(.sum)` if it names none. A histogram names none, and always has `.lanes(.sum)`.
+///
+/// `help` says in one line what the metric measures. `meaning` says what a change of the metric means and what to do;
+/// only `METRICS.md` shows it.
 extension MetricDefinition {
     static func counter(
         _ metric: Metric,
@@ -49,7 +54,7 @@ extension MetricDefinition {
         )
     }
 
-    /// Defines a histogram of times, whose values are those of all lanes together.
+    /// Defines a histogram of times. It has the values of all lanes together.
     static func histogram(
         _ metric: Metric,
         _ name: String,

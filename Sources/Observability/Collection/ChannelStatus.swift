@@ -31,11 +31,12 @@ package final class ChannelStatus: Sendable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// The number of channels that will be deleted or are being deleted; the first at `nextDeletionAtMilliseconds`.
+        /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the
+        /// earliest time of these deletions.
         package var plannedDeletionCount = 0
         package var nextDeletionAtMilliseconds: Int64?
-        /// The number of creations that have begun and whose end is not known yet.
-        package var openCreationCount = 0
+        /// The number of creations that have begun and whose end is not known yet: each has an intent in Redis.
+        package var unfinishedCreationCount = 0
         /// The number of channels that are not on the channels topic yet.
         package var unpublishedChannelCount = 0
 

@@ -15,7 +15,7 @@ package struct Exposition {
             if totals.layout[definition.metric].firstCellIndex >= 0 {
                 appendCells(definition, totals: totals, labels: labels)
             } else {
-                appendReading(
+                appendMetricWithoutCells(
                     definition,
                     totals: totals,
                     labels: labels,
@@ -55,8 +55,9 @@ package struct Exposition {
         }
     }
 
-    /// Writes a metric that is not in the cells of `totals`: a metric about partitions, or one whose value is read now.
-    private mutating func appendReading(
+    /// Writes a metric that has no cells (``MetricLayout``): its values belong to partitions, or each request of
+    /// `/metrics` reads them.
+    private mutating func appendMetricWithoutCells(
         _ definition: MetricDefinition,
         totals: MetricTotals,
         labels: LabelValues,

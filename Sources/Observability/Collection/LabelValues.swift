@@ -122,9 +122,12 @@ package struct LabelValues: Sendable {
     }
 }
 
-/// APNs' responses as two labels: a status, and the reason that Apple documents for this status. A response with
-/// another combination is counted under its status and "other", so that the table stays as small as Apple's. A missing
-/// response and a 200 have the reason "none". A status that is not in `statuses` is counted as "other" too.
+/// APNs' responses as two labels, the status and the reason:
+/// - If Apple documents the reason for this status, the labels are the status and the reason.
+/// - 200 has the reason "none".
+/// - A missing response has the status "none" and the reason "none".
+/// - Any other reason of a status in `statuses` is counted as "other". So the table stays as small as Apple's.
+/// - If the status is not in `statuses` either, both labels are "other".
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {

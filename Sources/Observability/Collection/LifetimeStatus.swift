@@ -1,11 +1,11 @@
 import Synchronization
 
-/// The numbers of activities in the timetables, and of the commands that the lifetime keeper has produced. The keeper
-/// writes these numbers, and the metrics read them. The worker's setup writes ``hasLifetimeLimits``, and the
-/// lifetime keeper reads it.
+/// What the metrics show about lifetimes: the number of activities in the timetables, and the numbers of commands that
+/// the lifetime keeper has produced. The keeper writes these numbers. The worker's setup writes ``hasLifetimeLimits``,
+/// and the keeper reads it.
 package final class LifetimeStatus: Sendable {
     private let lifetimeLimitsFlag = Atomic<Bool>(false)
-    private let waitingActivityCounter = Atomic<Int>(0)
+    private let atomicTimetableActivityCount = Atomic<Int>(0)
     private let endCommandCounter = Atomic<Int>(0)
     private let restartCommandCounter = Atomic<Int>(0)
 
@@ -18,7 +18,9 @@ package final class LifetimeStatus: Sendable {
     }
 
     /// - Parameter count: the number of activities in all timetables.
-    package func setWaitingActivityCount(_ count: Int) { waitingActivityCounter.store(count, ordering: .relaxed) }
+    package func setTimetableActivityCount(_ count: Int) {
+        atomicTimetableActivityCount.store(count, ordering: .relaxed)
+    }
 
     /// Counts the produced commands that end activities, and those that start them again.
     package func countCommands(endCount: Int, restartCount: Int) {
@@ -26,7 +28,7 @@ package final class LifetimeStatus: Sendable {
         restartCommandCounter.add(restartCount, ordering: .relaxed)
     }
 
-    var waitingActivityCount: Int { waitingActivityCounter.load(ordering: .relaxed) }
+    var timetableActivityCount: Int { atomicTimetableActivityCount.load(ordering: .relaxed) }
     var endCommandCount: Int { endCommandCounter.load(ordering: .relaxed) }
     var restartCommandCount: Int { restartCommandCounter.load(ordering: .relaxed) }
 }

@@ -15,9 +15,11 @@ struct MetricLayout: Sendable {
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstDimensionValueCount: Int32 = 1
         var secondDimensionValueCount: Int32 = 1
-        /// 1. For a histogram: one for each bucket, one for larger values, and one for the sum.
+        /// The number of cells of one series: 1 for a counter or gauge. A histogram has one for each bucket, one for
+        /// larger values, and one for the sum.
         var cellsPerSeries: Int16 = 1
-        /// How many dimensions a thread names when it counts: all but `lane`, because a lane has its own cells.
+        /// How many indices a thread gives when it counts (``ThreadMetrics``): one for each dimension except `lane`.
+        /// Each lane has cells of its own, so it gives no index for itself.
         var indexCount: Int16 = 0
 
         var seriesCount: Int { Int(firstDimensionValueCount) * Int(secondDimensionValueCount) }

@@ -37,7 +37,8 @@ package final class MetricRegistry: Sendable {
             for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch aggregation {
-                // Only a sum includes the value of the Kafka thread, which `cells` has already.
+                // `cells` is a copy of the Kafka thread's cells. A sum adds the lanes to the Kafka thread's value.
+                // Every other aggregation replaces that value.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
@@ -50,7 +51,7 @@ package final class MetricRegistry: Sendable {
         }
         writeTraceCounts(to: &cells)
         writeChannelCounts(to: &cells)
-        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.waitingActivityCount)
+        cells[layout[.lifetimesWaiting].cellIndex(0, 0)] = Int64(lifetimes.timetableActivityCount)
         cells[layout[.lifetimesEnded].cellIndex(0, 0)] = Int64(lifetimes.endCommandCount)
         cells[layout[.lifetimesRestarted].cellIndex(0, 0)] = Int64(lifetimes.restartCommandCount)
         return MetricTotals(
@@ -159,8 +160,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// Returns the value below which this share of the observations lies, interpolated within its bucket; at most the
-    /// last bound. Returns nil without observations.
+    /// Returns the value that `percent` of 100 observations do not exceed, such as the median for 50. The value is
+    /// interpolated within its bucket, and is never above the last bound. Returns nil without observations.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }

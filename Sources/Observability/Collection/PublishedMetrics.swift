@@ -93,16 +93,18 @@ public final class PublishedMetrics: Sendable {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before its first iteration. The time that was noted with
-    /// ``noteBlocking(untilMilliseconds:)`` counts as an iteration; before this time, the result is 0.
+    /// Returns the time since the thread's last iteration; nil before its first iteration.
+    ///
+    /// If the thread has noted a blocking call (``noteBlocking(untilMilliseconds:)``), the time counts from the end
+    /// that it noted. Until then, the result is 0.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastAtMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }
 
-    /// Copies the numbers element by element. A shared array would make the publishing thread copy the array
-    /// at its next write.
+    /// Copies the numbers element by element, so that the result shares no array with `lastPublication`. Swift would
+    /// copy a shared array at the next write of the publishing thread, and so delay this thread.
     func read() -> Reading {
         lastPublication.withLock { publication in
             Reading(

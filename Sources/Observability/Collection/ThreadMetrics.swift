@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications. A publication may come one iteration of the thread later. Each time
-    /// that a reader has the lock, the publication comes another iteration later.
+    /// The shortest time between two publications. The thread publishes in its first iteration after this time. If a
+    /// reader has the lock then, the thread tries again in its next iteration.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -24,15 +24,15 @@ public struct ThreadMetrics: ~Copyable {
         cellRanges = .allocate(capacity: layout.cellRanges.count)
         _ = cellRanges.initialize(from: layout.cellRanges)
         var allBounds: [Int64] = []
-        var starts: [Int32] = []
+        var boundIndices: [Int32] = []
         for definition in MetricCatalog.definitions {
-            starts.append(Int32(allBounds.count))
+            boundIndices.append(Int32(allBounds.count))
             if case .histogram(let histogramBounds) = definition.kind { allBounds += histogramBounds }
         }
         bounds = .allocate(capacity: allBounds.count)
         _ = bounds.initialize(from: allBounds)
-        firstBoundIndices = .allocate(capacity: starts.count)
-        _ = firstBoundIndices.initialize(from: starts)
+        firstBoundIndices = .allocate(capacity: boundIndices.count)
+        _ = firstBoundIndices.initialize(from: boundIndices)
     }
 
     deinit {
@@ -42,8 +42,8 @@ public struct ThreadMetrics: ~Copyable {
         firstBoundIndices.deallocate()
     }
 
-    // A call of these methods has one index for each dimension of the metric; any other number of indices traps. Only
-    // the dimension `lane` has no index, because each lane has cells of its own.
+    // Each of these methods takes one index for each dimension of the metric, and traps if the number of indices
+    // differs. Only the dimension `lane` takes no index, because each lane has cells of its own.
 
     /// Adds to a counter or gauge without a dimension, or with only the dimension `lane`.
     public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }
@@ -63,15 +63,16 @@ public struct ThreadMetrics: ~Copyable {
         increase(cellIndex(metric, firstDimensionIndex, secondDimensionIndex), by: increment)
     }
 
-    /// Sets a gauge without a dimension, or with only the dimension `lane`. Also for counters that other code counts.
+    /// Sets a gauge without a dimension, or with only the dimension `lane`. Also sets a counter to a total that other
+    /// code keeps.
     public func set(_ metric: Metric, to value: Int64) { cells[cellIndex(metric)] = value }
 
-    /// Sets a gauge with one dimension. Also for counters that other code counts.
+    /// Sets a gauge with one dimension. Also sets a counter to a total that other code keeps.
     public func set(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, dimensionIndex)] = value
     }
 
-    /// Sets a gauge with two dimensions. Also for counters that other code counts.
+    /// Sets a gauge with two dimensions. Also sets a counter to a total that other code keeps.
     public func set(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int, to value: Int64) {
         cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
@@ -179,7 +180,8 @@ public struct ThreadMetrics: ~Copyable {
 /// The share of wall time that a thread worked, as a moving average. For the Kafka thread, waiting for a broker
 /// counts as work.
 struct BusyShare {
-    /// The time constant of the moving average: older shares count less and less.
+    /// The time constant of the moving average. A share that was measured over this time has the same weight as all
+    /// older shares together.
     static let smoothingMilliseconds: Int64 = 5_000
 
     private(set) var millionths: Int64 = 0

@@ -5,13 +5,14 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum ConsumerGroupState: UInt8, Sendable {
-        /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost.
-        /// (Partitions are lost, for example, if the worker reaches no broker for the session timeout. With the
-        /// cooperative protocol, the worker may still have other partitions.)
+        /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost. It
+        /// loses partitions, for example, if it reaches no broker for the session timeout. With the cooperative
+        /// protocol, it may still have other partitions.
         ///
-        /// The worker becomes a `member` when the group assigns partitions. After an empty assignment, it becomes a
-        /// `member` when the brokers say that the commands topic has partitions. A member id proves nothing: a broker
-        /// sends it in its response to the first join request, before any assignment (KIP-394).
+        /// The worker becomes a `member` when the group assigns partitions to it. If the assignment is empty, the
+        /// worker becomes a `member` only when the brokers say that the commands topic has partitions. The worker's
+        /// member id proves nothing: a broker sends the id in its response to the first join request, before any
+        /// assignment (KIP-394).
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have all
         /// partitions.
@@ -30,10 +31,12 @@ package struct WorkerCondition: Sendable, Equatable {
     package var areSigningKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
-    /// For each pool, by index: whether APNs refuses the provider token (403). A refusal such as ExpiredProviderToken
-    /// does not count, because a newer token of the same key ends it. The value is that of the lane that wrote last: a
-    /// lane with traffic writes at each change, and every 10 s. A pool is missing until a lane has written about it.
-    package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
+    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal that a newer token of the
+    /// same key ends, such as ExpiredProviderToken, does not count.
+    ///
+    /// The value is that of the lane that wrote last. A lane with traffic writes at each change, and every 10 s. A pool
+    /// is missing until a lane has written about it.
+    package var isProviderTokenRefusedByPoolIndex: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
@@ -50,7 +53,7 @@ extension WorkerCondition {
     func isEveryKeyRefused(of labels: LabelValues) -> Bool {
         labels.apps.allSatisfy { app in
             let refusals = labels.pools.indices.filter { labels.pools[$0].app == app }
-                .compactMap { isProviderTokenRefusedByPool[$0] }
+                .compactMap { isProviderTokenRefusedByPoolIndex[$0] }
             return !refusals.isEmpty && refusals.allSatisfy { $0 }
         }
     }

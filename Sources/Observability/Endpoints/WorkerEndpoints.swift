@@ -113,7 +113,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
             earlierProcessReading: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?
                 .reading,
             condition: metricRegistry.condition.current,
-            events: metricRegistry.events.loggedEvents,
+            events: metricRegistry.events.loggedKindSummaries,
             channelPoolStatuses: metricRegistry.channels.poolStatuses,
             wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
         )

@@ -1,19 +1,19 @@
 import Logging
 
-/// The log of one thread. Each line has a kind, and the number of lines of each kind is limited.
+/// The log of one thread. It leaves out lines by two rules:
+/// - In each period of a minute, only the first lines of a kind are written (``linesPerPeriodMax``). Further lines are
+///   only counted, and their texts are not made. The next written line says how many lines were suppressed.
+/// - A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next written
+///   line says how many repeats were left out.
 ///
-/// In each period of a minute, the first lines of a kind are written. Further lines are only counted, and their texts
-/// are not made. The next written line says how many lines were suppressed.
-///
-/// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
-/// how many repeats were left out. The first line that reports the end of a remembered failure is always written, with
-/// this number too.
+/// One line is never left out: the first line that reports the end of a failure, if the limiter remembers the failure.
+/// This line also says how many repeats were left out.
 package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one period.
     package static let linesPerPeriodMax: UInt32 = 10
     package static let periodMilliseconds: Int64 = 60_000
-    /// The maximum number of lines of one kind that a thread compares with earlier lines in one period. There is a
-    /// limit because each comparison makes the texts of the line's fields.
+    /// The maximum number of warnings or errors of one kind that a thread compares with earlier lines in one period.
+    /// Each comparison makes the texts of the line's fields, so further lines are suppressed without a comparison.
     static let comparisonsPerPeriodMax: UInt32 = 200
 
     private struct PeriodCounts {

@@ -85,8 +85,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// The failures that this kind reports as ended. The first line of this kind after such a failure is written even
-    /// if the kind has already reached its limit of lines (``LimitedLog/linesPerPeriodMax``).
+    /// The kinds of failures whose end a line of this kind reports. The first line after such a failure is always
+    /// written, even if this kind has reached its limit (``LimitedLog/linesPerPeriodMax``).
     var failuresThatItEnds: [LogKind] {
         switch self {
         case .kafkaBack: [.kafkaAway]

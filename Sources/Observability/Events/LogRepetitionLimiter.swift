@@ -16,7 +16,8 @@ struct LogRepetitionLimiter {
     /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject whose last line
     /// is oldest.
     static let subjectsMax = 64
-    /// The maximum number of failures in `forgottenLineCounts`. Further failures are not remembered there.
+    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. If a subject of a further failure is
+    /// forgotten, its count is lost.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
@@ -40,17 +41,20 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out.
-    /// The failure stays here, even with the number 0, until a line reports its end. So this line is written even if
-    /// other lines of its kind are left out.
-    private var forgottenLineCounts: [Failure: UInt64] = [:]
+    /// For each failure of which the limiter has forgotten subjects (``subjectsMax``): how many lines with these
+    /// subjects were left out.
+    ///
+    /// A failure stays here until a line reports its end, even with the number 0. Because of this entry, that line is
+    /// written even if its kind has reached its limit.
+    private var suppressedCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
     /// - Returns: nil if the line is left out. Otherwise how many lines with the same subject were left out since the
-    ///   last written one; if the subject is not remembered, the number of its failure in `forgottenLineCounts`.
+    ///   last written one. For a subject that is not remembered: the number of the subject's failure in
+    ///   `suppressedCountsOfForgottenSubjects`.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
     {
@@ -65,7 +69,7 @@ struct LogRepetitionLimiter {
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return takeForgottenCount(of: Failure(kind, fields))
+            return takeSuppressedCountOfForgottenSubjects(in: Failure(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
@@ -92,18 +96,18 @@ struct LogRepetitionLimiter {
         let failures = kinds.map { Failure($0, fields) }
         let suppressedCounts =
             subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
-            + failures.compactMap { forgottenLineCounts.removeValue(forKey: $0) }
+            + failures.compactMap { suppressedCountsOfForgottenSubjects.removeValue(forKey: $0) }
         guard !suppressedCounts.isEmpty else { return nil }
         subjects.removeAll { failures.contains($0.failure) }
         return suppressedCounts.reduce(0, &+)
     }
 
-    /// Returns the failure's number in `forgottenLineCounts`, and sets that number to 0. The failure is
-    /// remembered until a line reports its end.
-    private mutating func takeForgottenCount(of failure: Failure) -> UInt64 {
-        guard let forgottenCount = forgottenLineCounts[failure] else { return 0 }
-        forgottenLineCounts[failure] = 0
-        return forgottenCount
+    /// Returns the failure's number in `suppressedCountsOfForgottenSubjects`, and sets that number to 0. The failure
+    /// keeps its entry until a line reports its end.
+    private mutating func takeSuppressedCountOfForgottenSubjects(in failure: Failure) -> UInt64 {
+        guard let suppressedCount = suppressedCountsOfForgottenSubjects[failure] else { return 0 }
+        suppressedCountsOfForgottenSubjects[failure] = 0
+        return suppressedCount
     }
 
     private mutating func add(_ subject: Subject) {
@@ -113,10 +117,10 @@ struct LogRepetitionLimiter {
             })
         else { return subjects.append(subject) }
         let oldestSubject = subjects[oldestIndex]
-        if forgottenLineCounts.count < Self.failuresWithForgottenSubjectsMax
-            || forgottenLineCounts[oldestSubject.failure] != nil
+        if suppressedCountsOfForgottenSubjects.count < Self.failuresWithForgottenSubjectsMax
+            || suppressedCountsOfForgottenSubjects[oldestSubject.failure] != nil
         {
-            forgottenLineCounts[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
+            suppressedCountsOfForgottenSubjects[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
         }
         subjects[oldestIndex] = subject
     }

@@ -1,23 +1,25 @@
 import Logging
 import Synchronization
 
-/// What /statusz shows about each ``LogKind``: how many log lines it had, when the last one came, and the details of
-/// the last written one. Suppressed lines count too. Also has the ``LogRepetitionLimiter`` that all threads share.
+/// What /statusz shows about each ``LogKind``: how many log lines it had, when the last one came, and the metadata of
+/// the last written one. The number and the time also count suppressed lines.
+///
+/// Also has the ``LogRepetitionLimiter`` that all threads share.
 package final class RecentEvents: Sendable {
     struct KindSummary: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         /// When the last line was written or suppressed.
         var lastLineAtWallMilliseconds: Int64 = 0
-        /// The number of lines that were suppressed outside the lanes and the Kafka thread, which count their own in
-        /// ``ThreadMetrics``.
+        /// The number of suppressed lines, without those of the lanes and the Kafka thread. These threads count their
+        /// own suppressed lines in ``ThreadMetrics``.
         var otherThreadsSuppressedLineCount: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
-        var lastDetail = ""
+        var lastLineMetadata = ""
     }
 
     /// The maximum number of characters that are kept of a line's metadata.
-    static let detailCharactersMax = 300
+    static let metadataCharactersMax = 300
 
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
@@ -34,12 +36,12 @@ package final class RecentEvents: Sendable {
     }
 
     func noteLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
-        let text = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
-        let detail = String(Redaction.masked(text).prefix(Self.detailCharactersMax))
+        let allMetadata = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+        let keptMetadata = String(Redaction.masked(allMetadata).prefix(Self.metadataCharactersMax))
         events.withLock { events in
             events[Int(kind.rawValue)].count &+= 1
             events[Int(kind.rawValue)].lastLineAtWallMilliseconds = wallMilliseconds
-            events[Int(kind.rawValue)].lastDetail = detail
+            events[Int(kind.rawValue)].lastLineMetadata = keptMetadata
         }
     }
 
@@ -62,7 +64,7 @@ package final class RecentEvents: Sendable {
     }
 
     /// The kinds that were logged, the latest first.
-    var loggedEvents: [KindSummary] {
+    var loggedKindSummaries: [KindSummary] {
         events.withLock { $0 }.filter { $0.count > 0 }
             .sorted { $0.lastLineAtWallMilliseconds > $1.lastLineAtWallMilliseconds }
     }

@@ -10,11 +10,11 @@ extension Diagnosis {
     var channelFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in
-                limitFindings(poolIndex: index, pool) + refusalFindings(poolIndex: index, pool)
+                channelLimitFindings(poolIndex: index, pool) + channelCreationFindings(poolIndex: index, pool)
             }
     }
 
-    private func limitFindings(poolIndex: Int, _ pool: LabelValues.Pool) -> [Finding] {
+    private func channelLimitFindings(poolIndex: Int, _ pool: LabelValues.Pool) -> [Finding] {
         let channelCount = max(
             window.currentTotals[.channels, poolIndex],
             window.currentTotals[.channelsListed, poolIndex]
@@ -34,14 +34,15 @@ extension Diagnosis {
         ]
     }
 
-    private func refusalFindings(poolIndex: Int, _ pool: LabelValues.Pool) -> [Finding] {
-        guard let refusedCount = window.count(.channelRefusals, poolIndex), refusedCount > 0 else { return [] }
+    private func channelCreationFindings(poolIndex: Int, _ pool: LabelValues.Pool) -> [Finding] {
+        guard let failedCreationCount = window.count(.channelRefusals, poolIndex), failedCreationCount > 0
+        else { return [] }
         return [
             Finding(
                 severity: .attention,
                 alert: "",
                 observation:
-                    "\(Numeral.grouped(refusedCount)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
+                    "\(Numeral.grouped(failedCreationCount)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
                 meaning: "Their audiences get pushes only by tokens, and devices start without a channel.",
                 action: "Read the error below. If only an operator can help, it says how.",
                 logKinds: [.channelRefused]

@@ -25,13 +25,13 @@ extension Diagnosis {
                     )
                 )
             } else if window.currentTotals[.apnsConnections, index, Int(ConnectionPhase.ready.rawValue)] == 0 {
-                let isNeeded = window.currentTotals[.pushesWaiting, index] > 0
+                let hasWaitingPushes = window.currentTotals[.pushesWaiting, index] > 0
                 findings.append(
                     Finding(
-                        severity: isNeeded ? .broken : .attention,
+                        severity: hasWaitingPushes ? .broken : .attention,
                         alert: "",
                         observation: "No APNs connection is ready for \(name).",
-                        meaning: isNeeded
+                        meaning: hasWaitingPushes
                             ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
                         action: isApnsUntrusted
@@ -102,8 +102,8 @@ extension Diagnosis {
                 if count > commonestRefusal.count { commonestRefusal = ("\(values[0]) \(values[1])", count) }
             }
         }
-        // In a window with few responses, more than half of them must be refusals. So a wrong key is reported at the
-        // first push, whose refusal is the only response.
+        // With few responses in the window, more than half of them must be refusals. So a wrong key is reported after
+        // the very first push: its refusal is then the only response.
         let hasManyResponses = responseCount >= Self.samplesMin
         var findings: [Finding] = []
         if hasManyResponses ? refusedCount * 20 > responseCount : refusedCount * 2 > responseCount {
@@ -154,8 +154,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if more than a fifth of the commands, and more than `heldCommandsMin`, are held because their
-    /// activities' tokens are unknown.
+    /// Returns a finding if more than `heldCommandsMin` commands are held, and if these are more than a fifth of all
+    /// commands. A command is held because its activity's token is not known.
     private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let heldIndex = labels.outcomes.firstIndex(of: "held") else { return nil }
@@ -191,7 +191,7 @@ extension Diagnosis {
             )
         }
         if let finding = heldShareFinding(of: app, index) { findings.append(finding) }
-        // The retry budget has no meaning if no push was retried.
+        // If no push was retried in the window, the state of the retry budget does not matter.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.currentTotals[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(

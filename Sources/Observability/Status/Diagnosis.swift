@@ -9,11 +9,12 @@ struct Diagnosis {
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
-    /// The least number of samples in the window for a finding about dead tokens, freshness or demotions. A finding
-    /// about refusals may come earlier: with fewer samples, more than half of the responses must be refusals; with this
-    /// number or more, over 5 % are enough.
+    /// The least number of samples in the window for a finding about dead tokens, freshness or demotions.
+    ///
+    /// For a finding about refusals, this number decides how many are too many. From this number of responses on, more
+    /// than 5 % must be refusals. With fewer responses, more than half must be.
     static let samplesMin: Int64 = 100
-    /// The share of held commands is reported only above this number of held commands. A few are normal, because a
+    /// A finding about the share of held commands needs more held commands than this. A few are normal, because a
     /// command may arrive before its activity's registration.
     static let heldCommandsMin: Int64 = 20
 
@@ -114,16 +115,16 @@ struct Diagnosis {
         let droppedTraceCount = totals.sum(.tracesDropped)
         let failedPostCount = totals.sum(.tracePostsFailed)
         guard droppedTraceCount > 0 || failedPostCount > 0 else { return [] }
-        let isRecent =
+        let hasRecentFailures =
             (window.count(.tracesDropped) ?? droppedTraceCount) > 0
             || (window.count(.tracePostsFailed) ?? failedPostCount) > 0
         return [
             Finding(
-                severity: isRecent ? .attention : .note,
+                severity: hasRecentFailures ? .attention : .note,
                 alert: "",
                 observation:
                     "Traces of \(Numeral.grouped(droppedTraceCount)) records were dropped, and \(Numeral.grouped(failedPostCount)) "
-                    + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
+                    + "requests to the collector failed\(hasRecentFailures ? "" : ", none of them in the last minute").",
                 meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
                     "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons.",
@@ -137,7 +138,7 @@ struct Diagnosis {
     private var redisFindings: [Finding] {
         let disconnectedLaneCount = totals.laneCells.indices.count { totals.laneValue($0, .redisReady) == 0 }
         guard disconnectedLaneCount > 0 else {
-            return awayServerFindings + redisErrorFindings + redisReplicaFindings
+            return unavailableServerFindings + redisErrorFindings + redisReplicaFindings
         }
         return [
             Finding(
@@ -155,14 +156,15 @@ struct Diagnosis {
         ]
     }
 
-    private var awayServerFindings: [Finding] {
-        let serverCount = totals[.redisServersUnavailable]
-        guard serverCount > 0 else { return [] }
+    private var unavailableServerFindings: [Finding] {
+        let unavailableServerCount = totals[.redisServersUnavailable]
+        guard unavailableServerCount > 0 else { return [] }
         return [
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisServerAway",
-                observation: "\(serverCount) of the cluster's Redis servers \(serverCount == 1 ? "is" : "are") away.",
+                observation: "\(unavailableServerCount) of the cluster's Redis servers "
+                    + "\(unavailableServerCount == 1 ? "is" : "are") away.",
                 meaning: "Commands with keys on these servers wait; all others continue.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
                 logKinds: [.redisLost]
@@ -172,13 +174,15 @@ struct Diagnosis {
 
     private var rereadingFindings: [Finding] {
         let partitionCount = totals[.partitionsRereading]
-        let emptiedCount = window.count(.redisDataLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
-        guard partitionCount > 0 || emptiedCount > 0 else { return [] }
+        let emptiedPrimaryCount = window.count(.redisDataLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
+        guard partitionCount > 0 || emptiedPrimaryCount > 0 else { return [] }
+        let lossText =
+            emptiedPrimaryCount > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes"
         return [
             Finding(
-                severity: emptiedCount > 0 ? .broken : .attention,
-                alert: emptiedCount > 0 ? "CausewayRedisLost" : "",
-                observation: (emptiedCount > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
+                severity: emptiedPrimaryCount > 0 ? .broken : .attention,
+                alert: emptiedPrimaryCount > 0 ? "CausewayRedisLost" : "",
+                observation: lossText
                     + (partitionCount > 0
                         ? ": \(partitionCount) partitions are read again." : "; all partitions were read again."),
                 meaning:

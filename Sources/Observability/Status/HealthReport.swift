@@ -21,13 +21,13 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread has completed no iteration for this time. The time of a long blocking call does not
-    /// count if the thread has noted the call (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
+    /// `/livez` fails if a thread has completed no iteration for this time. If the thread has noted a blocking call,
+    /// the time counts from the end that it noted (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
     static let iterationAgeMillisecondsMax: Int64 = 15_000
     /// `/livez` fails if a thread has not completed its first iteration this long after the endpoint started.
     static let firstIterationMillisecondsMax: Int64 = 30_000
 
-    /// Kafka counts as down if no broker has responded this long after the endpoint's start. While Kafka is down, a
+    /// If no broker has responded this long after the endpoint's start, Kafka counts as down. While Kafka is down, a
     /// worker without partitions is ready, so that a rollout does not wait for Kafka.
     static let firstBrokerContactMillisecondsMax: Int64 = 30_000
 
@@ -57,11 +57,11 @@ extension HealthReport {
     /// - has read its keys, and APNs does not refuse the keys of all apps
     /// - is not stopping.
     ///
-    /// A rollout must not wait for the end of an outage. So an outage of Redis or APNs does not count, and while Kafka
-    /// is unreachable, a worker without partitions is ready too.
+    /// A rollout must not wait for the end of an outage. So an outage of Redis or APNs changes nothing here, and while
+    /// Kafka is unreachable, a worker without partitions is ready too.
     ///
-    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
-    ///   worker could send nothing.
+    /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this worker could
+    ///   send nothing.
     static func readiness(
         _ condition: WorkerCondition,
         isEveryKeyRefused: Bool,

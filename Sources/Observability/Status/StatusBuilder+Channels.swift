@@ -52,7 +52,7 @@ extension StatusBuilder {
     private func snapshotCells(_ lastSnapshot: ChannelStatus.Snapshot?) -> [StatusCell] {
         guard let lastSnapshot else { return [StatusCell](repeating: .none, count: 6) }
         return [
-            .count(Int64(lastSnapshot.openCreationCount)), .count(Int64(lastSnapshot.unpublishedChannelCount)),
+            .count(Int64(lastSnapshot.unfinishedCreationCount)), .count(Int64(lastSnapshot.unpublishedChannelCount)),
             .count(Int64(lastSnapshot.plannedDeletionCount)),
             .duration(
                 milliseconds: lastSnapshot.nextDeletionAtMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }

@@ -13,7 +13,7 @@ extension StatusBuilder {
             rows: window.currentTotals.iterationAges.enumerated()
                 .map { threadIndex, iterationAge in
                     let isLaneThread = threadIndex < window.currentTotals.laneCells.count
-                    let busy =
+                    let busyShareMillionths =
                         isLaneThread
                         ? window.currentTotals.laneValue(threadIndex, .laneBusyRatio)
                         : window.currentTotals[.kafkaThreadBusyRatio]
@@ -21,7 +21,8 @@ extension StatusBuilder {
                     let isStuck = (iterationAge.milliseconds ?? 0) >= HealthReport.iterationAgeMillisecondsMax
                     return [
                         .words(iterationAge.thread),
-                        .share(millionths: busy).styled(busy > Diagnosis.busyShareMillionthsMax ? .attention : .plain),
+                        .share(millionths: busyShareMillionths)
+                            .styled(busyShareMillionths > Diagnosis.busyShareMillionthsMax ? .attention : .plain),
                         isStuck ? age.styled(.broken) : age,
                     ]
                 }
@@ -31,10 +32,10 @@ extension StatusBuilder {
     var processTable: StatusTable {
         var share: Int64?
         if let cpuMicroseconds = processReading.cpuMicroseconds,
-            let earlierMicroseconds = earlierProcessReading?.cpuMicroseconds,
+            let earlierCPUMicroseconds = earlierProcessReading?.cpuMicroseconds,
             window.durationMilliseconds > 0
         {
-            share = max(0, cpuMicroseconds - earlierMicroseconds) * 1_000 / window.durationMilliseconds
+            share = max(0, cpuMicroseconds - earlierCPUMicroseconds) * 1_000 / window.durationMilliseconds
         }
         return StatusTable(
             key: "process",
@@ -77,7 +78,7 @@ extension StatusBuilder {
                     return [
                         .duration(milliseconds: max(0, wallMilliseconds - event.lastLineAtWallMilliseconds)),
                         .words(definition.identifier), .words(definition.level.rawValue).styled(style),
-                        .words(definition.message), .words(event.lastDetail),
+                        .words(definition.message), .words(event.lastLineMetadata),
                         .count(Int64(clamping: event.count)),
                     ]
                 },

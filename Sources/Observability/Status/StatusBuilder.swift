@@ -67,7 +67,7 @@ struct StatusBuilder {
                 let ago = Numeral.duration(
                     microseconds: ageMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
                 )
-                return "\(event.kind.definition.identifier), \(ago) ago: \(event.lastDetail)"
+                return "\(event.kind.definition.identifier), \(ago) ago: \(event.lastLineMetadata)"
             }
         return finding
     }

@@ -79,7 +79,7 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
             case .connectionLost: .lost
             case .responseMalformed, .responseTooLarge: .malformed
             case .timedOut: .late
-            case .interrupted: .hurried
+            case .cancelled: .hurried
             }
     }
 }

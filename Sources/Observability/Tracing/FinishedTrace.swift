@@ -113,9 +113,10 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedAtMilliseconds = finishedAtMilliseconds
     }
 
-    /// Returns the trace context with the span for a record. The span id follows from the seed, the parent, the offset
-    /// and the number of earlier results. The id is the same whenever it is computed, so a fan-out record can name its
-    /// command's span before this span is exported.
+    /// Returns the trace context with the span for a record.
+    ///
+    /// The span's id is computed from the seed, the parent, the offset and the number of earlier results: the same
+    /// values always give the same id. So a fan-out record can name its command's span before this span is exported.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {

@@ -12,8 +12,9 @@ public struct RecordTrace {
     /// The maximum number of bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id and a span. Each result of the record has a span of its own, whose parent is this span. In a trace
-    /// that begins here (``beginsAtThisWorker``), the first result has this span itself.
+    /// The trace id and a span. Each result of the record has a span of its own, whose parent is this span. There is
+    /// one exception: if the trace begins at this worker (``beginsAtThisWorker``), the span of the first result is this
+    /// span itself.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
     public var beginsAtThisWorker = false

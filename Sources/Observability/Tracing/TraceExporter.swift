@@ -34,8 +34,8 @@ package actor TraceExporter {
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// How long after the end of the lanes a last request may begin, and how long it may take. The time is short,
-    /// because the worker's end waits for these requests.
+    /// The limits of the requests that are sent after the lanes have ended: each must begin within this time, and may
+    /// take this time. The time is short, because the worker's end waits for these requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector

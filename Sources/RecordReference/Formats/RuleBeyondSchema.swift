@@ -3,29 +3,29 @@ import LiveActivity
 /// A rule for commands or registrations that a JSON Schema cannot express. The worker refuses a record that breaks the
 /// rule, and the schema accepts it. The schema never refuses a record that the worker accepts.
 package enum RuleBeyondSchema: CaseIterable, Sendable {
-    case notOneJSONText
+    case strictJSON
     case duplicateKeys
     case lengthsInBytes
     case integerForms
-    case escapes
-    case size
-    case clock
+    case noEscapes
+    case sizeLimits
+    case timestampAheadOfClock
 
     package var text: String {
         switch self {
-        case .notOneJSONText:
+        case .strictJSON:
             "A parser may accept what RFC 8259 forbids: half of a surrogate pair, `NaN`, a byte order mark, other encodings."
         case .duplicateKeys: "A key must not occur twice. A parser keeps one of them."
         case .lengthsInBytes:
             "Lengths are bytes in UTF-8. `maxLength` counts characters, so a name that is not ASCII may be too long."
         case .integerForms: "`1.0`, `1e3` and `-0` are integers for a schema. The worker reads only digits."
-        case .escapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."
-        case .size:
+        case .noEscapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."
+        case .sizeLimits:
             """
             A record has at most 65,536 bytes, a string \(Limits.stringBytesMax), a body 4,096 or 5,120. Objects and arrays are nested \
             \(Limits.nestingDepthMax) deep at most. `aps`, `alert` and a localized text pass on at most \(Limits.unknownKeysPerObjectMax) unknown keys each.
             """
-        case .clock:
+        case .timestampAheadOfClock:
             "`aps.timestamp` must not be more than \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
         }
     }

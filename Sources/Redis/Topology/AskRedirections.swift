@@ -1,16 +1,16 @@
-/// The keys whose next call must go to another server, because the hash slot's owner replied ASK. Each entry
-/// serves one call.
+/// The keys whose next call must go to another server than the owner of their hash slot, because the owner replied ASK.
+/// Each entry serves one call.
 ///
-/// The table has a fixed size, and each fingerprint has one possible index. If two keys have the same index,
-/// the later entry replaces the earlier one. The next call of the earlier key then goes to the hash slot's owner,
-/// which replies ASK again.
+/// The table has a fixed size, and a key's fingerprint decides the index of its entry. If two keys have the same index,
+/// the later entry replaces the earlier one. The next call of the earlier key then goes to the owner, which replies ASK
+/// again.
 struct AskRedirections: ~Copyable {
     /// The number of entries. It must be a power of two, because a bit mask gives the index of a fingerprint.
     static let capacity = 2_048
 
     private struct Entry {
-        /// A hash of the key whose next call goes to the server of `nodeIndex` (``KeyHashSlot/fingerprint``); 0: the
-        /// entry is empty.
+        /// The fingerprint (``KeyHashSlot/fingerprint``) of the key whose next call goes to the server at `nodeIndex`;
+        /// 0 if the entry is empty.
         var fingerprint: UInt64
         var nodeIndex: Int
     }

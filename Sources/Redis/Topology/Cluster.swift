@@ -11,7 +11,8 @@ import Reactor
 final class Cluster {
     /// The shortest time between two look-ups of the hash slots, once the cluster has a map.
     static let lookupIntervalMillisecondsMin: Int64 = 1_000
-    /// The longest random delay before a look-up of the hash slots, unless the last look-up failed.
+    /// The longest random delay before a look-up of the hash slots. After a failed look-up, `lookupPause` gives the
+    /// delay instead.
     static let lookupJitterMillisecondsMax: Int64 = 250
     /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = HashSlotMap.primariesMax + 24
@@ -102,7 +103,7 @@ final class Cluster {
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         let keyHashSlot = KeyHashSlot(key)
         if askRedirections.count > 0, let nodeIndex = askRedirections.nodeIndex(for: keyHashSlot.fingerprint) {
-            return connectionAfterAsk(nodeIndex, keyHashSlot.fingerprint)
+            return connectionAfterAsk(toNode: nodeIndex, keyFingerprint: keyHashSlot.fingerprint)
         }
         let owner = Int(hashSlotOwners[keyHashSlot.hashSlot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
@@ -114,12 +115,12 @@ final class Cluster {
         return connection
     }
 
-    private func connectionAfterAsk(_ nodeIndex: Int, _ fingerprint: UInt64) -> RedisConnection? {
+    private func connectionAfterAsk(toNode nodeIndex: Int, keyFingerprint: UInt64) -> RedisConnection? {
         guard let connection = connections[nodeIndex], connection.isReady, connection.hasRoomForAskingAndCall else {
             return nil
         }
-        askRedirections.remove(fingerprint)
-        connection.sendAsking(keyFingerprint: fingerprint)
+        askRedirections.remove(keyFingerprint)
+        connection.sendAsking(keyFingerprint: keyFingerprint)
         return connection
     }
 
@@ -161,7 +162,7 @@ final class Cluster {
     }
 
     /// Sets when the connections to servers without hash slots close. A time that is already set stays.
-    /// - If an ASK has named the server recently: `keepAfterAskMilliseconds` after the last ASK.
+    /// - If an ASK has named the server recently: `keepConnectionAfterAskMilliseconds` after the last ASK.
     /// - Otherwise: after twice the reply deadline. By then the server's last calls have their replies or have failed.
     private func retireNodesWithoutHashSlots() {
         let nowMilliseconds = loop.nowMilliseconds
@@ -169,7 +170,7 @@ final class Cluster {
         for index in nodes.indices {
             guard let node = nodes[index], !node.hasHashSlots, node.retiresAtMilliseconds == .max else { continue }
             let (lastAskAtMilliseconds, keepMilliseconds) = (
-                node.lastAskAtMilliseconds, configuration.keepAfterAskMilliseconds
+                node.lastAskAtMilliseconds, configuration.keepConnectionAfterAskMilliseconds
             )
             let isAskRecent =
                 lastAskAtMilliseconds != .min && nowMilliseconds - lastAskAtMilliseconds < keepMilliseconds
@@ -229,7 +230,7 @@ final class Cluster {
     }
 
     private func startHashSlotMapLookupTimer(_ milliseconds: Int64) {
-        // After a failed look-up the timer may be set already, because the handler may have requested a look-up in
+        // Cancel a time that is already set: after a failed look-up, the handler may have requested another one inside
         // `redisLost`. The pause after the failure replaces that time.
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
@@ -275,8 +276,8 @@ final class Cluster {
         hasHashSlotMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.hasHashSlots = false }
-        // A primary gets no index if none is free: servers that lost their hash slots keep their indices for a while.
-        // The hash slots of this primary have no server until a later look-up finds a free index.
+        // Servers that lost their hash slots keep their indices for a while, so perhaps no index is free for a primary.
+        // The hash slots of this primary then have no server until a later look-up finds a free index.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.hasHashSlots = true }
         for hashSlot in hashSlotOwners.indices {
@@ -294,8 +295,8 @@ final class Cluster {
     }
 
     private func followRedirection(_ redirection: Redirection, keyFingerprint: UInt64) {
-        // Without a free index, the cluster cannot connect to the server that the error names. After the next look-up
-        // an index may be free.
+        // No index is free, so the cluster cannot connect to the server that the error names. Look up the hash slots
+        // again, because an index may be free then.
         guard let index = findOrAddNode(at: redirection.location) else { return requestLookup() }
         if redirection.isAsk {
             nodes[index]?.lastAskAtMilliseconds = loop.nowMilliseconds
@@ -318,7 +319,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 
     func connectionWasLost(_ connection: RedisConnection) {
         guard let index = nodeIndex(of: connection) else { return }
-        // Removes the ASK entries that name this server. The next calls with these keys go to the hash slots' owners,
+        // Remove the ASK entries that name this server. The next calls with these keys go to the hash slots' owners,
         // which say where the keys are now.
         askRedirections.removeAll(forNode: index)
         if nodes[index]?.retiresAtMilliseconds != .max {

@@ -153,7 +153,7 @@ extension CommandConnection: StreamHandler, TimerHandler, IterationEndHandler {
     func iterationEnded() { connectToNextAddress() }
 
     func timerFired(tag: UInt64) {
-        // A connection without a waiting command has no deadline.
+        // The deadline concerns only commands that wait. If none waits, the connection stays open.
         if isConnected && waitingCompletions.isEmpty { return }
         endConnection(RedisError(.deadline))
     }

@@ -21,8 +21,8 @@ struct HashSlotMap: Equatable {
     init?(slots reply: RedisValue, from replyingServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
-        // Limits the work for a wrong reply: its ranges together may have at most as many hash slots as a cluster. A
-        // hash slot that occurs twice is not noticed.
+        // Limits the work for a wrong reply: all ranges together may have at most as many hash slots as a cluster has.
+        // A hash slot that occurs in two ranges is not noticed.
         var remainingHashSlotCount = Int64(KeyHashSlot.hashSlotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,

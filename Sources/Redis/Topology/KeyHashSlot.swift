@@ -51,7 +51,8 @@ public struct KeyFingerprint {
             rest = rest << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        // Mix in the length, because two keys that differ only in zero bytes can have the same rest.
+        // Mix in the length: `rest` has no trace of leading zero bytes, so two keys that differ only in such bytes
+        // would have the same hash.
         add(rest ^ UInt64(bytes.count) << 56)
     }
 

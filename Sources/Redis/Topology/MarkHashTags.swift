@@ -5,8 +5,9 @@
 /// The tags never change. Keys with these tags move with their hash slots: a primary that gets a hash slot also gets
 /// its keys.
 struct MarkHashTags {
-    /// One of this many neighbouring hash slots has a hash tag, and so keys of marks. A primary that serves few hash
-    /// slots may have no such key; the worker then does not notice that this primary has lost its data.
+    /// In each group of this many neighbouring hash slots, one has a hash tag, and so can have keys of marks. A
+    /// primary with few hash slots may have none of these. Then the worker does not notice that this primary has lost
+    /// its data.
     static let hashSlotsPerHashTag = 128
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
 

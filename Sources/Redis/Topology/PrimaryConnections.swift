@@ -158,9 +158,8 @@ final class PrimaryConnections {
         if !redirection.isAsk { hashSlotMap = nil }
         let askingCommands = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
         let redirectedReply = sendWithoutRedirection(askingCommands + [(redirection.location, command.arguments)]).last
-        // Close the connection to the server that ASK named, unless `hashSlotMap` has the server. Otherwise the
-        // connection could stay forever: only a search for the primaries closes connections, and no search follows an
-        // ASK.
+        // Only a search for the primaries closes connections, and no search follows an ASK. So if `hashSlotMap` lacks
+        // the server that ASK named, close the connection to this server now.
         if redirection.isAsk, let hashSlotMap { closeConnections(except: hashSlotMap.primaries) }
         return redirectedReply ?? reply
     }

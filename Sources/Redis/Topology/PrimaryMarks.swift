@@ -30,8 +30,8 @@ public final class PrimaryMarks {
         /// key.
         case replaceExistingCopies
         /// Writes only the mark's key that ``readMarks(_:)`` reads: the key in the first hash slot of ``MarkHashTags``
-        /// that the primary serves. Does nothing if this key is missing. Takes one write; the other modes write each
-        /// key.
+        /// that the primary serves. Does nothing if this key is missing. This mode needs one write for a mark; the
+        /// other modes write each of its keys.
         case replaceFirstCopy
     }
 
@@ -120,9 +120,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether all keys were written that `mode` asks for. `replaceExistingCopies` and
-    ///   `replaceFirstCopy` create no missing key, because a new key would hide that the server lost its data
-    ///   after ``readMarks(_:)``.
+    /// - Returns: for each mark, whether all keys were written that `mode` asks for. With `replaceExistingCopies` and
+    ///   `replaceFirstCopy`, false also if such a key is missing. These modes do not create it, because a new key would
+    ///   hide that the server lost its data after ``readMarks(_:)``.
     public func writeMarks(_ marks: [(name: String, text: String)], to primary: PrimaryReading, _ mode: WriteMode)
         -> [Bool]
     {

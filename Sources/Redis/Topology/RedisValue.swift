@@ -74,7 +74,7 @@ final class RedisValueReader {
     func next() -> ReadOutcome {
         switch parser.next() {
         case .violation: .violation
-        case .incomplete(let bytes): bytes > Self.replyBytesMax ? .violation : .incomplete
+        case .incomplete(let unparsedByteCount): unparsedByteCount > Self.replyBytesMax ? .violation : .incomplete
         case .complete: partialValue.pointee.takeCompleteValue().map { .value($0) } ?? .violation
         }
     }

@@ -43,8 +43,9 @@ struct ChannelOptions: ParsableArguments {
 
     /// Calls `body` with the only app and environment that match the options, and closes the keeper afterwards.
     ///
-    /// - Throws: a `ValidationError` if several match, or none. An `ExitCode`, after the reason was printed, in
-    ///   one of three cases: the configuration is wrong; it allows no channels; `body` throws a ``ChannelFailure``.
+    /// - Throws: a `ValidationError` if no app and environment match the options, or more than one. An `ExitCode`,
+    ///   after the reason was printed, if the configuration is wrong or allows no channels, or if `body` throws a
+    ///   ``ChannelFailure``.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try configurationFile.load(requiresFiles: true)
@@ -102,7 +103,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
             let content = try await keeper.readRegistry(appEnvironment)
             for entry in content.entries {
                 StandardStreams.printOutput(
-                    json ? String(decoding: entry.topicValue, as: UTF8.self) : ChannelText.line(entry)
+                    json ? String(decoding: entry.recordValue, as: UTF8.self) : ChannelText.line(entry)
                 )
             }
             if !json {

@@ -106,7 +106,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     /// Restores the tokens, and then the newest commands of the range. The tokens come first: without its token, Redis
     /// would hold an activity's newest command instead of recording it as sent.
     ///
-    /// Without `--execute`, this method reads the range before the registrations. It then remembers only the
+    /// Without `--execute`, this method reads the range first, and then the registrations. So it remembers only the
     /// registrations of activities in the range.
     private func rebuild(_ run: inout ReplayRun, _ rebuilder: inout ReplayRebuilder) throws {
         let range = registrations ? nil : try options.range(fromIfAbsent: Self.fromIfAbsent)

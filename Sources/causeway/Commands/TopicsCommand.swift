@@ -52,7 +52,7 @@ struct TopicsCommand: ParsableCommand {
             "Other sizes of a topic, by its key in kafka.topics: partitions=NUMBER,retention-hours=NUMBER. Repeatable.",
             valueName: "key:sizes"
         ),
-        transform: TopicsCommand.parseSizes
+        transform: TopicsCommand.parseSizeOverride
     )
     var sizes: [TopicSizeOverride] = []
 
@@ -92,7 +92,7 @@ struct TopicsCommand: ParsableCommand {
         }
     }
 
-    private static func parseSizes(_ text: String) throws -> TopicSizeOverride {
+    private static func parseSizeOverride(_ text: String) throws -> TopicSizeOverride {
         do {
             return try TopicSizeOverride(text: text)
         } catch {

@@ -84,10 +84,10 @@ extension ActivityReport {
         let nextPushText =
             pace.nextPushAtMilliseconds.map { "the next \(TimeText.relative($0, to: nowMilliseconds))" }
             ?? "the next may go now"
-        let stretchText =
+        let throttlingText =
             pace.spacingDoublingCount == 0
             ? "" : ", stretched by 429s (level \(pace.spacingDoublingCount))"
-        return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(stretchText); \(nextPushText)"
+        return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(throttlingText); \(nextPushText)"
     }
 
     private var lifeText: String {

@@ -20,19 +20,20 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The last `aps.timestamp` that Redis assigned. It can be above the command's own (R11). After Redis has
-        /// lost data, it can instead be the time, in UNIX seconds, at which a worker read the activity's token again.
+        /// The last `aps.timestamp` that Redis assigned. It can be above the command's own (R11). If Redis has lost its
+        /// data since then, it can instead be the time at which a worker read the activity's token again, in UNIX
+        /// seconds.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
 
-    /// The state of a token bucket, which limits the pushes of an activity at priority 10, or the starts on a device.
+    /// The present state of a budget: of the pushes of an activity at priority 10, or of the starts on a device.
     struct Budget: Equatable {
         var remainingDrawCount: Int
         var drawsMax: Int
         /// How many of the draws only alerts and ends may use.
         var reservedDrawCount: Int
-        /// When the bucket will be full again; nil if it is full now.
+        /// When all draws will be available again; nil if they are now.
         var fullAtMilliseconds: Int64?
     }
 
@@ -52,8 +53,8 @@ struct ActivityReport {
     var policyName: String
     var token: Token?
     /// The time of the last registration or unregistration; nil if there was none. With a token, this is the time of
-    /// its registration. Redis adds 1 ms when it retires the token, or when an accepted end removes the activity from
-    /// audiences.
+    /// the token's registration. Redis adds 1 ms in two cases: when it retires the token, and when an accepted end
+    /// removes the activity from audiences.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newestVersion: NewestVersion?
@@ -71,8 +72,10 @@ struct ActivityReport {
     var lifetimeEndsAtMilliseconds: Int64?
 }
 
-/// A command that Redis keeps for one of three reasons. Its activity or device has no token; or a worker is sending
-/// the command; or a newer command carries its alert and is not settled yet.
+/// A command that Redis keeps for one of three reasons:
+/// - Its activity or device has no token.
+/// - A worker is sending the command.
+/// - A newer command carries its alert and is not settled yet.
 struct HeldCommand {
     var version: Version
     /// The command as Redis keeps it, in the form of a record of the commands topic.

@@ -3,7 +3,7 @@ import LiveActivity
 
 extension AudienceReport {
     /// The maximum number of ranges in the list, which has the ranges with the most work left.
-    private static let rangesMax = 5
+    private static let listedRangesMax = 5
 
     func lines() -> [String] {
         var lines = LabelledLines()
@@ -31,21 +31,21 @@ extension AudienceReport {
         let devicesText =
             census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.readMemberCount)) devices"
         let sandboxPercent = Self.percent(census.sandboxMemberCount, of: census.readMemberCount)
-        let frequentPercent = Self.percent(census.frequentUpdateMemberCount, of: census.readMemberCount)
+        let frequentUpdatesPercent = Self.percent(census.frequentUpdateMemberCount, of: census.readMemberCount)
         let channelsText =
             census.channelCapableDeviceCount == 0
             ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.readMemberCount)) take channels"
         return
-            "\(count)\(devicesText), \(sandboxPercent) sandbox, \(frequentPercent) allow frequent updates\(channelsText)"
+            "\(count)\(devicesText), \(sandboxPercent) sandbox, \(frequentUpdatesPercent) allow frequent updates\(channelsText)"
     }
 
     private var pagesText: String {
         guard census.pageCount > 0 else { return "" }
         let readText = census.isComplete ? "" : ", of which \(census.readPageCount) were read (all with --all-members)"
         let unreadableText = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read whole"
-        let bySegment = census.memberCountsBySegment
+        let memberCounts = census.memberCountsBySegment
         return
-            "on \(census.pageCount) pages\(readText)\(unreadableText); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
+            "on \(census.pageCount) pages\(readText)\(unreadableText); \(memberCounts.min() ?? 0) to \(memberCounts.max() ?? 0) a segment"
     }
 
     private func channelText(_ channel: AudienceInspection.Channel) -> String {
@@ -90,7 +90,7 @@ extension AudienceReport {
 
     private func rangesText(_ fanout: FanoutUnderWay) -> String {
         let slowestRanges = fanout.unfinishedRanges.sorted { $0.progressFraction < $1.progressFraction }
-            .prefix(Self.rangesMax)
+            .prefix(Self.listedRangesMax)
         guard !slowestRanges.isEmpty else { return "" }
         let names = slowestRanges.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }
             .joined(separator: ", ")

@@ -91,8 +91,8 @@ extension AudienceReport.FanoutUnderWay {
             times: fanout.times
         )
         for entry in checkpoints where Int(entry.range.rangeCount) == fanout.rangeCount {
-            // Skip the checkpoints of finished ranges. The counts of a finished range are already in
-            // `fanout.counts`, and its last checkpoint may be older.
+            // Skip the checkpoints of finished ranges. `fanout.counts` already has the counts of these ranges, and
+            // their last checkpoints may be older.
             guard !fanout.finishedRanges.contains(Int(entry.range.index)),
                 let rangeProgress = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = rangeProgress.versions.first(where: { $0.version == fanout.version })

@@ -6,10 +6,10 @@ import Kafka
 import enum CausewayRecords.JSONValue
 
 /// A finished search for the newest results of one activity, and what it found. The search begins at the end of the
-/// results topic. The worker's property `partitioner` says which partition has the results. If the partitioner is
-/// unknown or chooses at random, the search reads all partitions.
+/// results topic. The property `partitioner` of the worker's producer says which partition has the activity's results.
+/// If the partitioner is unknown or chooses at random, the search reads all partitions.
 ///
-/// The search reads windows of offsets from the end backwards until it has enough results: the last 2,000 offsets, then
+/// In each partition, the search reads backwards from the end until it has enough results: the last 2,000 offsets, then
 /// the 10,000 before them, and so on. So an activity with a recent push costs one short fetch. ``searchedRecordsMax``
 /// limits the search in each partition, ``searchMillisecondsMax`` the whole search.
 struct NewestResultsSearch {
@@ -91,8 +91,8 @@ struct NewestResultsSearch {
             ) { message in
                 if let record = match(message) { windowResults.append((message.timestampMilliseconds, record)) }
             }
-            // Drop a window that was read only in part. Kafka sends the older records first, so newer results
-            // would be missing.
+            // Discard a window that was read only in part. Kafka sends the older records first, so the newest results
+            // of the window would be missing.
             guard isWindowComplete else { break }
             searchedOffsetCount += end - windowStart
             foundResults += windowResults.reversed()

@@ -14,8 +14,8 @@ struct ResultSection {
         }
     }
 
-    /// The policy that the section's newest sent command names. Nil if this command names no policy, or if the section
-    /// has no command that was sent to APNs.
+    /// The policy of the newest command in the section that was sent to APNs. Nil if this command names no policy, or
+    /// if the section has no such command.
     var policyName: String? {
         (try? search.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

@@ -94,20 +94,20 @@ struct RecordCheck {
     }
 
     /// A command that was too large, without the fields that its policy drops.
-    private struct CommandAfterDrop {
+    private struct SmallerCommand {
         var bodyByteCount: Int
         var droppedFieldNames: String
-        /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can, or if the
-        /// app's contract is not known.
+        /// Why the phones of the app cannot decode the state now that these fields are missing. Nil if they can decode
+        /// it, or if the app's contract is not known.
         var mismatch: (offset: Int, message: String)?
     }
 
     /// Drops the policy's fields from a command that is too large.
     ///
-    /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command is still
-    ///   too large without these fields: the fault of the smaller command.
+    /// - Throws: the command's `sizeFault` if its policy is not configured, or drops no field. If the command is too
+    ///   large even without the dropped fields, the fault of this smaller command.
     private func dropFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault)
-        -> CommandAfterDrop
+        -> SmallerCommand
     {
         let policy =
             command.policy.isAbsent
@@ -121,10 +121,10 @@ struct RecordCheck {
         let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<dropResult.byteCount])
         let decodedCommand = try Command.decode(smallerRecord)
         let fieldNames = String(decoding: fields.droppedFieldNames(of: dropResult), as: UTF8.self).split(separator: ",")
-        // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
-        // line on which the state begins in the original record.
+        // The mismatch has an offset in the smaller command, so its line in the original record is not known. Report
+        // the line on which the state begins in the original record.
         let message = contractMismatch(of: decodedCommand, in: smallerRecord)?.message
-        return CommandAfterDrop(
+        return SmallerCommand(
             bodyByteCount: decodedCommand.bodyByteCount,
             droppedFieldNames: fieldNames.joined(separator: ", "),
             mismatch: message.map { (Int(command.contentState.offset), $0) }

@@ -34,7 +34,7 @@ struct RecordRepair {
         case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
         case .notAllowed where field == .channel && byte(at: fault.offset) == UInt8(ascii: "{"):
-            // The record has `channel` but no audience. The producer may have forgotten the audience, so do not remove
+            // The record has `channel` but no audience. Perhaps the producer forgot the audience. So do not remove
             // `channel`: decoding would then report that the activity is missing.
             return false
         case .notAllowed:
@@ -66,8 +66,8 @@ struct RecordRepair {
     /// faults that depend on the event are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
-    /// Whether the fault depends on the event. With another event, the forbidden field might be allowed, or the missing
-    /// field might not be needed.
+    /// Whether the fault might not exist if the record had another event: a forbidden field might be allowed, or a
+    /// missing field might not be needed.
     static func dependsOnEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
@@ -109,9 +109,9 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    /// Returns the offset of a member's key in the object that begins at `offset`. Returns nil if the object does not
-    /// have the member. Also returns nil if no object begins at `offset`: a fault `notAllowed` may have the offset of
-    /// the member itself instead.
+    /// Returns the offset of a member's key in the object that begins at `offset`; nil if the object does not have the
+    /// member. Also nil if no object begins at `offset`: the offset of a fault `notAllowed` can be that of the
+    /// forbidden member itself.
     private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
         guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
         let quotedKey = Array("\"\(key)\"".utf8)

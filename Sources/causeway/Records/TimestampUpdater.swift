@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Gives recorded commands the current time, and orders commands of the same second by a sequence. A phone
-/// drops a command with an old time. Without a sequence, the second command of a second would be a duplicate.
+/// Gives recorded commands the current time, because a phone ignores a command with an old time. Commands of the same
+/// second get a sequence that orders them. Without it, the second one would be a duplicate of the first one.
 struct TimestampUpdater {
     private static let microsecondsPerSecond: Int64 = 1_000_000
 

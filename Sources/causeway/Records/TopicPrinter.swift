@@ -4,12 +4,12 @@ import Kafka
 
 /// Writes the values of a topic's records to standard output, from the topic's beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
-    /// How long to wait for brokers that send no records although the end of the topic is not reached. With `follows`,
-    /// the wait has no limit.
+    /// How long the brokers may send nothing before the printer gives up, although the end of the topic is not reached.
+    /// With `follows`, there is no limit.
     static let silenceMillisecondsMax: Int64 = 30_000
     static let closeTimeoutMilliseconds: Int64 = 5_000
-    /// How long closing may take if the consumer never reached a broker. It has then joined no group that it
-    /// must leave.
+    /// How long closing may take if the consumer never reached a broker. Such a consumer is in no group, so it need not
+    /// leave one.
     private static let unconnectedCloseTimeoutMilliseconds: Int64 = 100
     private static let pollPauseMicroseconds: UInt32 = 2_000
     /// The buffer is written when it has this many bytes, or when no further record is waiting.
@@ -72,9 +72,9 @@ final class TopicPrinter: ConsumerHandler {
                 unfinishedPartitions.remove(partition)
                 deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
             case .error(let error) where error.isUnknownTopic && !hasHadPartitions:
-                // The topic does not exist. Stop even with `follows`, because the consumer may take minutes
-                // to notice that the topic was created. Once the consumer has had partitions, the topic
-                // exists, and a broker that does not know it yet is no reason to stop.
+                // The topic does not exist. Stop even with `follows`: if the topic is created now, the consumer may
+                // notice it only after minutes. A consumer that has had partitions continues, because its topic exists;
+                // only this broker does not know it yet.
                 throw noTopicError
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
@@ -87,8 +87,8 @@ final class TopicPrinter: ConsumerHandler {
                 }
                 guard buffer.isEmpty else {
                     flush()
-                    // The program that reads the output may have been slow. So restart the time limit for the
-                    // brokers.
+                    // Writing may have taken long, because the program that reads the output is slow. So restart the
+                    // time limit for the brokers.
                     deadlineMilliseconds = Clock.monotonicMilliseconds + Self.silenceMillisecondsMax
                     continue
                 }

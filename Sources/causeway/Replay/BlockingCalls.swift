@@ -23,8 +23,8 @@ final class BlockingCalls<Call, Reply> {
     /// Makes the calls and waits until each has its reply. Makes failed calls again.
     ///
     /// - Parameters:
-    ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait for the next success
-    ///     is limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
+    ///   - isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no call
+    ///     succeeds for ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
     /// - Throws: an error in one of four cases: no call succeeded for ``BlockingStore/silenceMillisecondsMax``; Redis
     ///   refused a call for good; a call exceeds Redis' limits; the store is closed. Redis may have carried out any

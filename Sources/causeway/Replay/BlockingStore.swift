@@ -43,8 +43,8 @@ final class BlockingStore {
     /// Makes the calls and waits until each has its reply. Makes failed calls again. No two calls may concern the same
     /// activity or device, because Redis may carry them out in any order.
     ///
-    /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait for the next success
-    ///   is limited to ``cancelledSilenceMillisecondsMax``.
+    /// - Parameter isCancelled: called repeatedly while waiting. After it has returned true, the method gives up if no
+    ///   call succeeds for ``cancelledSilenceMillisecondsMax``.
     /// - Throws: an error in one of four cases: no call succeeded for ``silenceMillisecondsMax``; Redis refused a
     ///   call for good; a call exceeds Redis' limits; the store is closed. Redis may have carried out any of the
     ///   calls.
@@ -59,11 +59,11 @@ final class BlockingStore {
         }
     }
 
-    /// Makes the calls for audiences. No two calls may concern the hash of the same audience, or the same
-    /// member of an audience.
+    /// Makes the calls for audiences. No two calls may concern the hash of the same audience, or the same member of an
+    /// audience.
     ///
-    /// A call can make a page too long. The store then shortens or splits the page. This method waits for that, but at
-    /// most ``cancelledSilenceMillisecondsMax``.
+    /// If a call makes a page too long, the store shortens or splits the page afterwards. This method waits until this
+    /// is done, but at most ``cancelledSilenceMillisecondsMax``.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }

@@ -3,7 +3,8 @@ import LiveActivity
 /// The calls that record a member's changes of audiences, after a store call has made the member join or leave them. A
 /// lane makes the same calls, so a rebuild leaves the audiences as a worker would.
 struct MembershipRebuildCalls {
-    /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.
+    /// The calls that write the member's entries to the pages of the audiences: first of those that it leaves, then of
+    /// those that it joins.
     let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
     /// The call that tells Redis that the audiences now know the member's departures (R27). Nil if the member left no
@@ -45,8 +46,8 @@ struct MembershipRebuildCalls {
         var entryCalls: [AudienceCall<[UInt8]>] = []
         var departureConfirmationCall: StoreCall<[UInt8]>?
         if let departures {
-            // Tell each audience that the member has left. Leave out an audience that this registration joins at the
-            // same time as the departure or later.
+            // Tell each audience that the member has left. Leave out an audience that the member joins by this
+            // registration, if the registration is as new as the departure, or newer.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
             where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {

@@ -3,7 +3,9 @@ import enum CausewayRecords.JSONValue
 /// Counts what a rebuild of Redis wrote, or would write.
 struct RebuildTally {
     enum Counter: String, CaseIterable {
-        case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered
+        case registrationsWritten, registrationsStale
+        case registrationsTooOld = "registrationsOver"
+        case registrationsInvalid, unregistered
         case statesWritten, statesHeld, statesKnown, statesTooOld
         case startsSkipped = "startsPassedOver"
         case statesUnread, statesNotLookedAt
@@ -14,7 +16,7 @@ struct RebuildTally {
             switch self {
             case .registrationsWritten: "registrations written"
             case .registrationsStale: "registrations known"
-            case .registrationsOver: "registrations over"
+            case .registrationsTooOld: "registrations over"
             case .registrationsInvalid: "registrations invalid"
             case .unregistered: "unregistrations"
             case .statesWritten: "states written"
@@ -36,7 +38,7 @@ struct RebuildTally {
             switch self {
             case .registrationsWritten: "tokens that Redis knows now"
             case .registrationsStale: "Redis knows a later one"
-            case .registrationsOver: "older than an activity or a push-to-start token lives"
+            case .registrationsTooOld: "older than an activity or a push-to-start token lives"
             case .registrationsInvalid: "not a registration that a worker would take"
             case .unregistered: "tombstones"
             case .statesWritten: "newest commands that Redis knows now, as sent"

@@ -5,8 +5,8 @@ import LiveActivity
 
 /// Decides about commands to audiences.
 ///
-/// The decider does not look at the members. Redis knows whether the newest version was fanned out, and a fan-out that
-/// has begun ends by itself. So the replay sends the newest command only if Redis does not know it.
+/// The replay sends the newest command only if Redis does not know it. If Redis knows it, workers have fanned it out,
+/// or will finish the fan-out. So the decider does not look at the members.
 extension ReplayDecider {
     /// Returns the verdict on an update, an end or a start to an audience.
     ///
@@ -29,21 +29,20 @@ extension ReplayDecider {
         case .unchanged: return ReplayVerdict(reason: .unchanged)
         case .ended: return ReplayVerdict(reason: .ended)
         case .superseded: return ReplayVerdict(reason: .superseded)
-        // An admission has none of these verdicts.
+        // Redis never replies to an admission with one of these verdicts.
         case .unknown, .settled, .claimedByAnother, .lost, .progress, .finished, .pages, .page, .appended:
             return ReplayVerdict(reason: .superseded)
         }
     }
 
-    /// Returns why the replay leaves the command out, whatever Redis knows. There are two possible reasons: the
-    /// command has expired or is too old, or it is a start and the user has not allowed starts. Returns nil if there
-    /// is no such reason.
+    /// Returns why the replay leaves the command out before it looks at the data of Redis: the command has expired or
+    /// is too old, or it is a start and the user has not allowed starts. Nil if none of this is true.
     private func exclusionReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expirationSeconds, nowSeconds: nowSeconds) { return .expired }
             let isEnd = command.event == .end
             return AgeRules.isStateTooOld(timestamp: command.version.timestamp, isEnd: isEnd, nowSeconds: nowSeconds)
-                ? .audienceOver : nil
+                ? .audienceCommandTooOld : nil
         }
         guard includesStarts else { return .startLeftOut }
         let expirationSeconds = AgeRules.startExpirationSeconds(
@@ -54,8 +53,8 @@ extension ReplayDecider {
         return AgeRules.isExpired(expirationSeconds, nowSeconds: nowSeconds) ? .startTooOld : nil
     }
 
-    /// Makes the admission that a worker would request from Redis, but for one range and without any draw on the
-    /// budgets.
+    /// Makes the admission that a worker would request from Redis, with two differences: it has one range, and draws
+    /// nothing from the budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,

@@ -13,8 +13,8 @@ struct ReplayDecider {
     var redisNowMilliseconds: Int64
     /// Whether the user allows the replay to send starts.
     var includesStarts: Bool
-    /// Whether any policy starts activities again after their lifetime. If so, a worker sends an end even if the
-    /// activity's newest start is newer than the end, because this start may be Causeway's own (R13).
+    /// Whether any policy starts activities again after their lifetime. If so, the newest start of an activity may be
+    /// Causeway's own. So a worker sends the producer's end even if the end is older than this start (R13).
     var restartsActivities: Bool
 
     var nowSeconds: Int64 { nowMilliseconds / 1_000 }
@@ -149,8 +149,8 @@ struct ReplayDecider {
     private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
         case .send, .wait: sendReason
-        // Redis keeps the alert of an older command. A worker adds this alert to the command and sends the command.
-        // Without a token, a worker cannot send it.
+        // Redis keeps the alert of an older command. A worker adds this alert to the command and sends both, but only
+        // with a token.
         case .alertHeld: hasToken ? sendReason : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate

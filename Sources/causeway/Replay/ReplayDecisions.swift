@@ -23,12 +23,14 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body` until it returns false. Returns false if `body` stopped the loop in this way.
+    /// Passes the decisions to `body`.
     ///
-    /// The activity or audience with the oldest record comes first: the record of its start counts or, without a start,
-    /// the record of its state. The decision about a start comes directly before the decision about the later state.
+    /// The activities and audiences come in the order of their first records in the table: the record of the start or,
+    /// without a start, the record of the state. The decision about a start comes directly before the decision about
+    /// the later state.
     ///
-    /// - Parameter body: returns whether to continue.
+    /// - Parameter body: returns false to stop.
+    /// - Returns: false if `body` has stopped the loop.
     func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
         let sortedEntries = table.entries.sorted { Self.sortKey(of: $0.value) < Self.sortKey(of: $1.value) }
         for start in stride(from: 0, to: sortedEntries.count, by: Self.entriesPerBatch) {

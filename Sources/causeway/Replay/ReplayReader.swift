@@ -15,7 +15,7 @@ struct ReplayReader {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the brokers may send no record while the range is not read to its end.
+    /// How long the brokers may send no record before the reading fails, although the range is not read to its end.
     private static let silenceMillisecondsMax: Int64 = 30_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
 
@@ -185,13 +185,14 @@ struct ReplayReader {
     }
 }
 
-/// Knows which records the workers' group has not committed yet.
+/// The records of a topic that the workers' group has not committed yet. The workers will read these records
+/// themselves.
 struct GroupCommittedOffsets {
-    /// The committed offset of each partition; nil: nothing is committed. The workers will then read all records of the
-    /// partition if ``isReadByGroup`` is true, and otherwise none.
+    /// The committed offset of each partition; nil if nothing is committed. Then all records of the partition are
+    /// unread if ``isReadByGroup`` is true, and none otherwise.
     private let committedOffsets: [Int64?]
-    /// Whether the workers' group reads this topic: the topic is an input, or the group has committed an offset for it.
-    /// If not, no record counts as unread.
+    /// Whether the workers' group reads this topic: the topic is one of their inputs, or the group has committed an
+    /// offset for it. If false, no record counts as unread.
     private let isReadByGroup: Bool
 
     /// - Parameter isInput: whether the workers read the topic. If true, all records are unread as long as the group

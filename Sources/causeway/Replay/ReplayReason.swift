@@ -19,7 +19,7 @@ enum ReplayReason: String, CaseIterable {
     case expired
     case activityOver
     case activityUnknown
-    case audienceOver
+    case audienceCommandTooOld = "audienceOver"
     case ended
     case invalid
     case registration
@@ -54,7 +54,7 @@ enum ReplayReason: String, CaseIterable {
         case .expired: "expired"
         case .activityOver: "activity over"
         case .activityUnknown: "activity unknown, too old"
-        case .audienceOver: "audience over"
+        case .audienceCommandTooOld: "audience over"
         case .ended: "activity ended"
         case .invalid: "invalid"
         case .registration: "registration"
@@ -79,7 +79,7 @@ enum ReplayReason: String, CaseIterable {
         case .expired: "past its own expiration"
         case .activityOver: "its activity began more than eight hours ago"
         case .activityUnknown: "older than an activity lives, and Redis knows nothing of it"
-        case .audienceOver: "older than the activities of an audience live"
+        case .audienceCommandTooOld: "older than the activities of an audience live"
         case .ended: "its activity or audience has ended"
         case .invalid: "not a command that a worker would take"
         case .registration: "not a command; replay rebuild --registrations reads the registrations topic"

@@ -6,12 +6,12 @@ import Redis
 
 /// Writes the data that Redis has lost, and sends nothing.
 ///
-/// It restores tokens, the members of audiences, and the newest command of each activity and audience, recorded as
-/// sent. Redis does not learn what the activity shows. So a worker sends the activity's next state even if the activity
-/// already shows it.
+/// It restores tokens, the members of audiences, and the newest command of each activity and audience. These commands
+/// are recorded as sent, but Redis does not learn what the activity shows. So a worker sends the activity's next state
+/// even if the activity already shows it.
 ///
-/// Without a store, this type only counts what it would write, and the model of the scripts decides instead of Redis.
-/// The count of written registrations then includes those that Redis already knows.
+/// Without a store, this type only counts what it would write. The model of the scripts then decides instead of Redis,
+/// and the count of written registrations includes those that Redis already knows.
 struct ReplayRebuilder {
     /// The maximum number of registrations, or of states, that are written at the same time.
     static let writesPerBatchMax = 256
@@ -29,9 +29,9 @@ struct ReplayRebuilder {
     /// out a batch in any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
-    /// When the newest token of each activity was registered, by the activity's key in Redis; nil for an activity that
-    /// has no token. Only for activities with a command among the replayed records. Empty with `--execute`, because
-    /// Redis then knows the tokens.
+    /// When the newest token of each activity was registered; nil for an activity that has no token. The dictionary's
+    /// keys are the activities' keys in Redis. Only activities with a command among the replayed records are in it. It
+    /// is empty with `--execute`, because Redis then knows the tokens.
     private var tokenRegisteredAtMillisecondsByActivity: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
@@ -79,7 +79,7 @@ struct ReplayRebuilder {
             isPushToStart: call.subject.kind == .device,
             nowMilliseconds: Clock.wallMilliseconds
         )
-        if isExpired { tally.count(.registrationsOver) } else { try collect(call) }
+        if isExpired { tally.count(.registrationsTooOld) } else { try collect(call) }
     }
 
     /// Makes the call for a registration. Returns nil if the options exclude its app or activity. With `--activity`,
@@ -196,15 +196,17 @@ struct ReplayRebuilder {
     /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
     /// method also writes these changes to the audiences.
     ///
-    /// While an audience does not know that a member has left it, Redis neither returns the member's held command nor
-    /// admits a command for the member. So this method first tells the audiences, and then makes such a member's call
-    /// again.
+    /// If a member has left an audience that does not know this yet, Redis does not return the member's held command,
+    /// and admits no command for the member. Then this method
+    /// 1. tells the audience,
+    /// 2. tells Redis that the audience knows, and
+    /// 3. makes the member's call again.
     private mutating func perform(
         _ calls: [StoreCall<[UInt8]>],
         on store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
         var replies = try store.perform(calls, until: isCancelled)
-        // In a batch, a reply may have had no room for the held command. Make the call again by itself.
+        // The reply to a batch may have had no room for the held command of a call. Make this call again alone.
         for index in replies.indices where replies[index].verdict == .full {
             replies[index] = try store.perform([calls[index]], until: isCancelled)[0]
         }
@@ -307,8 +309,7 @@ struct ReplayRebuilder {
         for (calls, inspection, activity) in states {
             guard case .admit(var admission) = calls.admissionCall.operation else { continue }
             if let registeredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] ?? nil {
-                // The decision depends on whether the activity has a token, not on the token's bytes. So the bytes are
-                // left out.
+                // For the decision, it only matters whether the activity has a token. So leave out the token's bytes.
                 admission.registration = TokenRegistration(
                     token: [],
                     environment: .production,
@@ -329,8 +330,7 @@ struct ReplayRebuilder {
             if counter == .statesHeld { followUpCalls.append(calls.holdCall) }
             tally.count(counter)
         }
-        // An end removes its activity from its audiences. So make these calls with `perform`, which tells the
-        // audiences.
+        // An end removes its activity from its audiences. `perform` tells the audiences, so make these calls with it.
         if !followUpCalls.isEmpty { _ = try perform(followUpCalls, on: store) }
     }
 

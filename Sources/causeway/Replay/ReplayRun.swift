@@ -94,8 +94,8 @@ struct ReplayRun {
         progress.erase()
     }
 
-    /// Looks up each activity and audience of `table` in Redis. Passes `body` the decision about its newest state,
-    /// and, if `table` also has the start before this state, the decision about this start.
+    /// Looks up each activity and audience of `table` in Redis, and passes the decisions to `body`. If `table` has a
+    /// start before the newest state, the decision about this start comes first, then the decision about the state.
     mutating func decide(
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
@@ -128,7 +128,8 @@ struct ReplayRun {
 
     /// Prints a line for one command if `--verbose` is set.
     ///
-    /// - Parameter isSent: chooses the text's words: what was sent, or what would be sent. JSON does not use it.
+    /// - Parameter isSent: whether the replay has sent the commands. The text then says "sent" instead of "would be
+    ///   sent". JSON does not use it.
     func printLine(_ decision: ReplayDecision, isSent: Bool) {
         guard options.verbose else { return }
         let app = scope.apps[decision.appIndex]
@@ -183,7 +184,8 @@ struct ReplayRun {
 
     /// Prints the counts: as one JSON object that also has `otherMembers`, or as text.
     ///
-    /// - Parameter isSent: chooses the text's titles: what was sent, or what would be sent. JSON does not use it.
+    /// - Parameter isSent: whether the replay has sent the commands. The text then says "sent" instead of "would be
+    ///   sent". JSON does not use it.
     func printReport(_ otherMembers: [String: JSONValue] = [:], isSent: Bool = false) {
         guard !options.json else {
             let members = otherMembers.merging(["replay": .string(String(name.split(separator: " ")[2]))]) { $1 }
@@ -216,9 +218,10 @@ struct ReplayRun {
         } catch let error as RedisError {
             return "\(error)"
         } catch let error as KafkaError {
-            // Texts of librdkafka do not name the address. If `describesReasonOnly` is true, the text is Causeway's
-            // own and already names the address where it helps the user.
-            return error.describesReasonOnly ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
+            // A text of librdkafka does not name the address, so add it. If `isDescribedByReasonOnly` is true, the text
+            // is Causeway's own, and already names the address where it helps the user.
+            return error.isDescribedByReasonOnly
+                ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"
         }

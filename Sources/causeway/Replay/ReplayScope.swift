@@ -51,8 +51,8 @@ enum ClassifiedRecord: Equatable {
     /// A record of the registrations topic, or a dead letter of such a record.
     case registration
     /// A record that is not replayed: the options exclude it, or it is a command to a channel that its producer
-    /// manages. With `--app` or `--activity`, the options also exclude a record that cannot be read or that names an
-    /// unknown app.
+    /// manages. With `--app` or `--activity`, a record that cannot be read, or that names an unknown app, is also
+    /// skipped.
     case skipped
 }
 

@@ -29,17 +29,16 @@ struct ReplaySender {
     private let sourceTopic: String
     private var sender: RecordSender
     private var store: BlockingStore?
-    /// For each command that the replay has reopened in Redis: the call that settles its version again. The call is
-    /// made if the command's copy does not reach Kafka. The key is the copy's number, which is also the copy's tag at
-    /// the producer.
+    /// The calls that settle the versions of reopened commands again. A call is made if the copy of its command does
+    /// not reach Kafka. The key is the copy's number, which is also the copy's tag at the producer.
     private var settlementCallsByCopyNumber: [UInt64: StoreCall<[UInt8]>] = [:]
     private var lastCopyNumber: UInt64 = 0
-    /// The keys in `settlementCallsByCopyNumber` of commands whose copy was never given to the producer.
+    /// The numbers of copies that belong to reopened commands, and that the producer never got.
     private var copyNumbersNotProduced: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// How many commands have no copy in Kafka, but may still be reopened in Redis: the calls that had to settle their
-    /// versions failed with `reason`.
+    /// Set if the versions of reopened commands could not be settled again: how many of these commands have no copy in
+    /// Kafka but may still be reopened in Redis, and why the calls failed.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
 
@@ -116,8 +115,8 @@ struct ReplaySender {
             if verdict != .retry { settlementCallsByCopyNumber[copyNumber] = nil }
             return verdict
         } catch {
-            // Redis may have reopened the version although the call failed. So `finish` settles it again,
-            // which does no harm if it is settled already.
+            // The call failed, but Redis may have reopened the version. So `finish` settles it again. If the version is
+            // settled already, this does no harm.
             copyNumbersNotProduced.append(copyNumber)
             isStopped = true
             throw error
@@ -125,8 +124,8 @@ struct ReplaySender {
     }
 
     /// Waits for Kafka's acknowledgements of the copies. If the copy of a reopened command has not reached Kafka,
-    /// settles the command's version in Redis again. Otherwise Redis would expect the copy, and another replay would
-    /// not send the command.
+    /// settles the command's version in Redis again. Without this, Redis would treat the command as under way, and
+    /// another replay would not send it.
     ///
     /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
     ///   for Kafka and Redis are then limited to a few seconds.

@@ -20,8 +20,8 @@ struct SimulatedPhone {
     /// reaches the member later.
     var hasGotStateOnJoin = false
     var isTokenDead = false
-    /// Whether the phone may get a state or an alert twice, because the response to one of its pushes was lost or was a
-    /// 429.
+    /// Whether the phone may get a state or an alert twice, because a response to one of its pushes was lost or had the
+    /// status 429.
     var mayHaveRepeats = false
 
     var shownTimestamp: Int64 = 0

@@ -5,6 +5,7 @@ import LiveActivity
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
     struct PartitionAssignment {
+        /// The core's index of the partition.
         var indexInCore: UInt32
         var nextOffset: Int64
         var isBeingRevoked = false
@@ -31,7 +32,7 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var outgoingRecord: OutgoingAudienceRecord
         var isAcknowledged: Bool
-        /// The record, as the simulation acts on it when Kafka gets it; nil if Kafka does not get it.
+        /// What the simulation does when Kafka gets the record; nil if Kafka does not get it.
         var simulatedRecord: SimulatedRecord?
     }
 
@@ -39,10 +40,10 @@ final class SimulatedWorker {
     var core: Audiences
     var assignments: [Int: PartitionAssignment] = [:]
     var storeCalls: [(dueMilliseconds: Int64, call: AudienceCall<[UInt8]>)] = []
-    var activityCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
+    var activityStoreCalls: [(dueMilliseconds: Int64, tag: UInt64)] = []
     var pushes: [Push] = []
     var outgoingRecords: [PendingOutgoingRecord] = []
-    /// When the worker last took a broadcast for the audience's channel, by environment.
+    /// When the worker last took a broadcast from its core, by the environment of the audience's channel.
     var lastBroadcastAtMilliseconds: [APNsEnvironment: Int64] = [:]
     /// The checkpoint that the store returned with the claim of each range, by range.
     var claimedCheckpoints: [SegmentRange: [UInt8]] = [:]
@@ -91,7 +92,7 @@ final class SimulatedWorker {
     var nextDueMilliseconds: Int64 {
         var dueMilliseconds = core.nextDueMilliseconds ?? .max
         if let first = storeCalls.first { dueMilliseconds = min(dueMilliseconds, first.dueMilliseconds) }
-        for call in activityCalls { dueMilliseconds = min(dueMilliseconds, call.dueMilliseconds) }
+        for call in activityStoreCalls { dueMilliseconds = min(dueMilliseconds, call.dueMilliseconds) }
         for push in pushes { dueMilliseconds = min(dueMilliseconds, push.dueMilliseconds) }
         for outgoingRecord in outgoingRecords { dueMilliseconds = min(dueMilliseconds, outgoingRecord.dueMilliseconds) }
         return dueMilliseconds
@@ -101,11 +102,11 @@ final class SimulatedWorker {
         core.commandCount == 0 && core.recordCount == 0 && core.roundCount == 0
             && core.membershipChangeCount == 0
             && storeCalls.isEmpty && !assignments.values.contains { core.passedOverCount($0.indexInCore) > 0 }
-            && activityCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
+            && activityStoreCalls.isEmpty && pushes.isEmpty && outgoingRecords.isEmpty
     }
 }
 
-/// A record that Kafka gets from a worker, and that the simulation then acts on.
+/// What the simulation needs of a record that a worker produces. It acts on the record when Kafka gets it.
 enum SimulatedRecord {
     case fanout(partition: Int, SimulatedFanout)
     case rangeResult(String)

@@ -75,7 +75,7 @@ extension Simulation {
     /// never an older state after a newer one, the newest alert, and no alert twice. Leaves out what a fault of the run
     /// may have caused.
     func checkChannels() {
-        let sent = commands.filter { $0.isSent && !$0.isStart }
+        let sent = commands.filter { $0.wasFannedOut && !$0.isStart }
         for (environment, channelSubscribers) in subscribers {
             if let last = sent.last, channelSubscribers.shownContent != last.content, parameters.rejectionPerMille == 0
             {

@@ -43,7 +43,7 @@ extension Simulation {
             }
         }
         guard parameters.kind == .calm, areAllMembersReached, commandsInCore.isEmpty, !hasUnreadRecords,
-            let last = commands.last(where: { $0.isSent && !$0.isStart })
+            let last = commands.last(where: { $0.wasFannedOut && !$0.isStart })
         else {
             return
         }
@@ -70,8 +70,8 @@ extension Simulation {
     }
 
     /// The members that must show the newest state at the end of the run. A member that joins later gets the state by a
-    /// push of its own, but not in every run: the core gives up this push after a minute, a crash loses it, and after a
-    /// start there is none. Only runs without these events include members that joined later.
+    /// push of its own. There are exceptions: the core gives up this push after a minute, a crash loses it, and after a
+    /// start there is none. In runs that may have one of these events, only permanent members must show the state.
     private var membersThatMustShowNewestState: [SimulatedPhone] {
         let doAllJoinersGetState =
             (parameters.kind == .calm || parameters.kind == .faults) && parameters.rateLimitPerMille == 0
@@ -92,10 +92,10 @@ extension Simulation {
     /// one.
     private func checkShownStates() {
         // No version supersedes the newest one, so the newest one must be fanned out.
-        if commands.last?.isSent == false {
+        if commands.last?.wasFannedOut == false {
             violations.append("the last command came to \(String(describing: commands.last?.ending))")
         }
-        guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
+        guard let last = commands.last(where: { $0.wasFannedOut && !$0.isStart }) else { return }
         for phone in membersThatMustShowNewestState where phone.shownContent != last.content {
             // If the store has lost the timestamp of an older state, the newest state may come with an older timestamp.
             // Then the phone ignores it (R26). Or a range has ended without its members.
@@ -119,7 +119,7 @@ extension Simulation {
     /// Checks that each permanent member heard each alert at most once, and heard the newest alert.
     private func checkAlerts() {
         guard !hadCrash, !hadForcedMove else { return }
-        let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
+        let alerts = commands.filter { $0.hasAlert && $0.wasFannedOut && !$0.isStart }.map(\.number)
         for phone in permanentMembers where !phone.mayHaveRepeats && parameters.rejectionPerMille == 0 {
             // After the store has lost its data, a round continues from its last checkpoint. So members that it reached
             // after this checkpoint get the state again. (R26)
@@ -135,9 +135,9 @@ extension Simulation {
         }
     }
 
-    /// Checks a version that two workers send to the same member. It is wrong if the checkpoint that the second worker
-    /// got with its claim says that the member is done. A member is done if it is below the completed position and not
-    /// parked.
+    /// Checks a version that two workers send to the same member. The second worker got a checkpoint with its claim. If
+    /// this checkpoint says that the member is done, the second push is wrong. A member is done if it is below the
+    /// completed position and not parked.
     func checkRepeatedPush(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
         guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.mayHaveRepeats,
             let earlierSenders = phone.senders[content],
@@ -157,8 +157,9 @@ extension Simulation {
         }
     }
 
-    /// Checks the number of pushes in a run without faults and without changes of members. A member gets at most one
-    /// push for each command. On average, a member gets at most one push more than its range has completed rounds.
+    /// Checks the number of pushes in a run without faults and without changes of members:
+    /// - A member gets at most one push for each command.
+    /// - A range gets at most `members * (completed rounds + 1)` pushes.
     private func checkPushCounts() {
         guard parameters.kind == .calm, !hadMembershipChange else { return }
         for phone in phones.values where phone.pushCount > commands.count {
@@ -181,7 +182,7 @@ extension Simulation {
     /// Checks that each command has a result, that each range counts all its members, and that the ranges' counts add
     /// up to the command's counts.
     private func checkResults() {
-        for command in commands where command.isSent {
+        for command in commands where command.wasFannedOut {
             guard let total = commandResults[command.number] else {
                 // The owner of an added partition may have claimed a range of this command. Then the command's owner
                 // never learns the range's counts.

@@ -80,7 +80,7 @@ extension Simulation {
         workers[number] = makeWorker()
         if commandWorkerIndex == number {
             commandsInCore.removeAll()
-            for index in changes.indices { changes[index].isTaken = false }
+            for index in changes.indices { changes[index].isGivenToCore = false }
             wipe.commandRecordsInCore.removeAll()
         }
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }

@@ -6,7 +6,7 @@ import Testbed
 @testable import Delivery
 
 /// A member joins, leaves or gets another token. The core gets this change, and reports when the change is done.
-struct SimulatedChange {
+struct SimulatedMembershipChange {
     let member: ChangingMember
     let name: String
     let token: String
@@ -14,10 +14,11 @@ struct SimulatedChange {
     let atMilliseconds: Int64
     /// Whether the registration also names a second audience, to which no command was sent.
     let namesSecondAudience: Bool
-    /// The number of the loss after which the worker reads the registration again; nil if it is read for the first
-    /// time.
+    /// If the worker reads the registration again because the store has lost its data: the number of this loss. Nil if
+    /// the worker reads it for the first time.
     var rereadAfterWipe: Int?
-    var isTaken = false
+    /// Whether the core has got this change.
+    var isGivenToCore = false
     /// The value of ``Simulation/newestAdmittedContent`` when the core got this change. In a run without faults, a
     /// member that has joined must show this content or a newer one.
     var newestAdmittedContent = -1
@@ -105,7 +106,7 @@ extension Simulation {
         createdChangeCount += 1
         let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
-            SimulatedChange(
+            SimulatedMembershipChange(
                 member: ChangingMember(record: RecordIndex(rawValue: createdChangeCount), appIndex: 0, kind: kind),
                 name: phone.identifier,
                 token: phone.token,
@@ -118,14 +119,14 @@ extension Simulation {
     }
 
     func feedChanges(_ worker: SimulatedWorker) {
-        for index in changes.indices where !changes[index].isTaken && worker.core.canReceiveMembershipChange {
-            changes[index].isTaken = true
+        for index in changes.indices where !changes[index].isGivenToCore && worker.core.canReceiveMembershipChange {
+            changes[index].isGivenToCore = true
             changes[index].newestAdmittedContent = newestAdmittedContent
             give(changes[index], to: worker)
         }
     }
 
-    private func give(_ change: SimulatedChange, to worker: SimulatedWorker) {
+    private func give(_ change: SimulatedMembershipChange, to worker: SimulatedWorker) {
         trace?("\(nowMilliseconds % 1_000_000) \(worker.number) change \(change)")
         let secondAudience = Array("other".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
         let audiences = change.namesSecondAudience ? [secondAudience, Self.audienceDigest] : [Self.audienceDigest]

@@ -25,7 +25,7 @@ extension Simulation {
         }
         while let tag = worker.core.withNextActivityStoreCall(now: moment, { $0.tag }) {
             worker.core.removeNextActivityStoreCall()
-            worker.activityCalls.append(
+            worker.activityStoreCalls.append(
                 (nowMilliseconds + Int64(random.number(0...parameters.latencyMillisecondsMax)), tag)
             )
         }
@@ -142,8 +142,8 @@ extension Simulation {
                 worker.core.storeReplied(tag: first.call.tag, $0, now: worker.moment(nowMilliseconds))
             }
         }
-        let due = worker.activityCalls.filter { $0.dueMilliseconds <= nowMilliseconds }
-        worker.activityCalls.removeAll { $0.dueMilliseconds <= nowMilliseconds }
+        let due = worker.activityStoreCalls.filter { $0.dueMilliseconds <= nowMilliseconds }
+        worker.activityStoreCalls.removeAll { $0.dueMilliseconds <= nowMilliseconds }
         for call in due {
             if nowMilliseconds < faultsUntilMilliseconds, random.chance(parameters.storeLossPerMille) {
                 worker.core.activityStoreFailed(tag: call.tag, .noReply, now: worker.moment(nowMilliseconds))
@@ -243,7 +243,7 @@ extension Simulation {
                 disposition: disposition,
                 status: status,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                invalidAtWallMilliseconds: disposition == .tokenDead ? nowMilliseconds : -1,
+                invalidAtWallMilliseconds: disposition == .tokenDead ? nowMilliseconds : nil,
                 sentAtWallMilliseconds: nowMilliseconds,
                 responseAtWallMilliseconds: nowMilliseconds
             ),

@@ -27,7 +27,7 @@ extension Simulation {
     /// Checks that each device gets the newest start, and gets each start at most once. A crash, a forced move, a
     /// repeated outgoing record or a loss of the store may explain a second start.
     func checkStarts() {
-        let starts = commands.filter { $0.isStart && $0.isSent }.map(\.number)
+        let starts = commands.filter { $0.isStart && $0.wasFannedOut }.map(\.number)
         guard let newest = starts.last else { return }
         let mayRepeat = hadCrash || hadForcedMove || parameters.produceFailurePerMille > 0
         for phone in phones.values where phone.isDevice {

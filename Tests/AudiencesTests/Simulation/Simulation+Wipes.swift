@@ -8,9 +8,9 @@ import Testbed
 /// The losses of all data in a run, and what the workers read again after the last one.
 struct SimulatedWipe {
     static let pollMilliseconds: Int64 = 1_000
-    /// Keeps the record numbers of rereadings apart. Command 7 has the record number 7. If it is read again after the
-    /// second loss, it has the number 2,000,007.
-    static let recordsPerWipe: UInt32 = 1_000_000
+    /// Each rereading has its own record numbers. For example, command 7 has the record number 7. If it is read again
+    /// after the second loss, it has the record number 2,000,007.
+    static let recordNumbersPerWipe: UInt32 = 1_000_000
 
     /// How many times the store has lost all data.
     var count = 0
@@ -18,8 +18,8 @@ struct SimulatedWipe {
     var countAtLastRereading = 0
     /// The number of registrations that the workers must still read again.
     var missingMemberCount = 0
-    /// Whether the core still has commands of the time before the loss. It gets no other commands until it has given
-    /// them back. Then the worker reads the commands again.
+    /// Whether the core still has commands that it got before the loss. It gets no other commands until it has given
+    /// these back. Then the worker reads commands again.
     var isDraining = false
     /// The commands that the worker must read again after the loss, and that have no new outcome yet.
     var commandsToReread: Set<Int> = []
@@ -64,7 +64,7 @@ extension Simulation {
         // without its data, and the workers lose their connections to it.
         guard random.chance(500) else { return }
         storeUnavailableUntilMilliseconds = nowMilliseconds + Int64(random.number(1...3_000))
-        for worker in workers { worker.core.storeLostAtMilliseconds = nowMilliseconds }
+        for worker in workers { worker.core.storeMayHaveLostDataAtMilliseconds = nowMilliseconds }
     }
 
     /// Makes each worker read the marks, about once a second. The reply comes a little later. It says whether the store
@@ -94,7 +94,8 @@ extension Simulation {
         wipe.countAtLastRereading = wipeNumber
         wipe.missingMemberCount = phoneNames.count
         for name in phoneNames {
-            let atMilliseconds = nowMilliseconds + Int64(random.number(0...parameters.returnMillisecondsMax))
+            let delayMilliseconds = Int64(random.number(0...parameters.registrationRereadMillisecondsMax))
+            let atMilliseconds = nowMilliseconds + delayMilliseconds
             scheduledEvents.append((atMilliseconds, { [unowned self] in registerAgain(name, afterWipe: wipeNumber) }))
         }
         wipe.isDraining = true
@@ -126,9 +127,9 @@ extension Simulation {
         wipe.rangesClaimedBeforeNotice.insert(range)
     }
 
-    /// Whether a range may have ended without its members, because a worker claimed it before the worker noticed the
-    /// loss. A worker notices the restart of a server at once. If an operator empties the store, the worker notices it
-    /// within a second.
+    /// Whether a range may have ended without its members. This happens if a worker claims the range after the loss and
+    /// before the worker notices the loss. A worker notices the restart of a server at once. If an operator empties the
+    /// store, a worker notices this within a second.
     func mayHaveEndedWithoutMembers(_ range: SegmentRange, _ command: Int) -> Bool {
         wipe.rangesClaimedBeforeNotice.contains(range) && wipe.affectedCommands.contains(command)
     }
@@ -146,7 +147,7 @@ extension Simulation {
         }
         guard !worker.core.mayLackMembers else { return }
         for number in wipe.commandsToReread.sorted() {
-            let record = UInt32(wipe.count) * SimulatedWipe.recordsPerWipe + UInt32(number)
+            let record = UInt32(wipe.count) * SimulatedWipe.recordNumbersPerWipe + UInt32(number)
             guard !wipe.commandRecordsInCore.contains(record) else { continue }
             guard worker.core.canReceiveCommand else { return }
             wipe.commandRecordsInCore.insert(record)
@@ -159,7 +160,7 @@ extension Simulation {
     /// - Returns: whether the record is of a command that was read again after a loss.
     func takeReturnedRereadCommand(_ returnedCommand: ReturnedCommand) -> Bool {
         let record = returnedCommand.record.rawValue
-        let (wipeNumber, number) = record.quotientAndRemainder(dividingBy: SimulatedWipe.recordsPerWipe)
+        let (wipeNumber, number) = record.quotientAndRemainder(dividingBy: SimulatedWipe.recordNumbersPerWipe)
         guard wipeNumber > 0 else { return false }
         trace?("\(nowMilliseconds % 1_000_000) command \(number) again: \(returnedCommand.handoverResult)")
         wipe.commandRecordsInCore.remove(record)

@@ -11,7 +11,7 @@ import Testbed
 final class Simulation {
     static let app = "com.example.match"
     static let audience = "match-1"
-    /// If work is left after this virtual time without faults, the run has failed.
+    /// After the last fault, the run must finish its work within this virtual time. Otherwise the run has failed.
     static let faultFreeMillisecondsMax: Int64 = 6 * 3_600_000
 
     struct Command {
@@ -28,7 +28,7 @@ final class Simulation {
 
         /// Whether the command was fanned out. No two commands have the same version. So the outcome `duplicate` means
         /// that this same command was fanned out before.
-        var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
+        var wasFannedOut: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 
     let seed: UInt64
@@ -65,7 +65,7 @@ final class Simulation {
     /// The subscribers of the audience's channel, by environment.
     var subscribers: [APNsEnvironment: SimulatedSubscribers] = [:]
     /// Changes of memberships that the core has not reported as done.
-    var changes: [SimulatedChange] = []
+    var changes: [SimulatedMembershipChange] = []
     var createdChangeCount: UInt32 = 0
     /// The newest state that the store has admitted since the last start; -1 if there is none.
     var newestAdmittedContent = -1
@@ -89,7 +89,7 @@ final class Simulation {
         self.seed = seed
         random = SplitMix64(simulationSeed: seed)
         parameters = SimulationParameters(&random, kind: kind)
-        store = AudienceStoreModel(nowMilliseconds: nowMilliseconds, pageBytesMax: RoundHarness.pageBytesMax)
+        store = AudienceStoreModel(nowMilliseconds: nowMilliseconds, unarrangedPageBytesMax: RoundHarness.pageBytesMax)
         log = Array(repeating: [], count: parameters.partitionCount)
         commits = Array(
             repeating: PartitionProgress(committableOffset: 0, metadata: []),
@@ -147,7 +147,7 @@ final class Simulation {
             )
         }
         faultsUntilMilliseconds = atMilliseconds + 2_000
-        for _ in 0..<parameters.changeCount {
+        for _ in 0..<parameters.membershipChangeCount {
             scheduledEvents.append(
                 (
                     nowMilliseconds + Int64(random.number(0...Int(atMilliseconds - nowMilliseconds))),

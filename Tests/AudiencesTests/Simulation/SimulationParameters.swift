@@ -1,10 +1,10 @@
 import Numbers
 import Testbed
 
-/// The sizes and the chances of faults in a run, which the seed determines before the run begins.
+/// The sizes of a run, and the chances of its faults. The seed chooses them before the run begins.
 struct SimulationParameters {
-    /// The faults of a run. In all kinds except `calm`, pushes, calls and outgoing records may fail. A kind adds
-    /// further faults; some of its runs lack one of them.
+    /// The faults of a run. In all kinds except `calm`, pushes, calls and outgoing records may fail. Most kinds add
+    /// further faults. The seed chooses the chance of each fault; it may be zero.
     enum Kind: String, CaseIterable, Sendable {
         /// No faults, so the checks expect exact numbers.
         case calm
@@ -41,14 +41,15 @@ struct SimulationParameters {
     var streamsMax: Int
     var latencyMillisecondsMax: Int
     var alertsPerMille: Int
+    /// Per mille of members with a token of the sandbox.
     var sandboxPerMille: Int
-    /// The number of changes of memberships.
-    var changeCount: Int
+    /// How often a member joins, leaves or gets another token.
+    var membershipChangeCount: Int
     /// Per mille of members that are devices.
     var devicesPerMille: Int
     /// Per mille of commands that are starts.
     var startsPerMille: Int
-    // The chances of faults, in per mille.
+    // The chances of faults, in per mille: of a push, a store call, an outgoing record, or a step.
     var pushFailurePerMille = 0
     var pushLossPerMille = 0
     var rateLimitPerMille = 0
@@ -61,12 +62,12 @@ struct SimulationParameters {
     var forcedMovePerMille = 0
     var outagePerMille = 0
     var outageMillisecondsMax = 0
-    /// The chance that a partition is added, in per mille.
+    /// The chance, in per mille, that a partition is added in a step with faults.
     var partitionAdditionPerMille = 0
     /// How often the store loses all data.
     var wipeCount = 0
-    /// The longest time from the beginning of a rereading until a worker reads a member's registration.
-    var returnMillisecondsMax = 0
+    /// After a loss: the longest time from the beginning of the rereading until a member's registration is read again.
+    var registrationRereadMillisecondsMax = 0
 
     /// The numbers of ranges into which a command may be divided, in runs of kind `ranges`.
     static let rangeCounts: [UInt16] = [256, 128, 64]
@@ -85,7 +86,7 @@ struct SimulationParameters {
         latencyMillisecondsMax = [2, 20, 200][random.number(0...2)]
         alertsPerMille = [0, 300, 1_000][random.number(0...2)]
         sandboxPerMille = [0, 0, 300][random.number(0...2)]
-        changeCount = [0, 0, 20, 80][random.number(0...3)]
+        membershipChangeCount = [0, 0, 20, 80][random.number(0...3)]
         devicesPerMille = [0, 0, 500][random.number(0...2)]
         startsPerMille = devicesPerMille > 0 ? 400 : 0
         guard kind != .calm else { return }
@@ -105,7 +106,7 @@ struct SimulationParameters {
         if kind.addsPartitions { partitionAdditionPerMille = 40 }
         if kind == .wipes {
             wipeCount = random.number(1...2)
-            returnMillisecondsMax = [200, 3_000, 30_000][random.number(0...2)]
+            registrationRereadMillisecondsMax = [200, 3_000, 30_000][random.number(0...2)]
             if random.chance(300) { crashPerMille = 20 }
         }
         if kind == .outages {

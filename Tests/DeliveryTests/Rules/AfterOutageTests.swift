@@ -15,8 +15,8 @@ import Testing
         }
     }
 
-    /// Returns a core with `lag` unread records, whose command u1 got no reply while Redis was silent for the given
-    /// time. Redis takes calls again.
+    /// Returns a core with `lag` unread records. Redis was silent for the given time, so the command u1 got no reply.
+    /// Now Redis takes calls again.
     private static func makeCoreAfterStoreOutage(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.makeCore()
         core.receive(.update(1))

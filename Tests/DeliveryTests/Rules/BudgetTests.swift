@@ -6,8 +6,8 @@ import Testing
 /// the priority that Redis permits. The core reports each 429 of an update or end to Redis, and refunds the draw of a
 /// start whose push was never attempted.
 @Suite struct BudgetTests {
-    /// After this time the start of second 1 has expired: it is valid for 600 s.
-    private static let startExpiredMilliseconds: Int64 = 602_010
+    /// The start of second 1 has expired when this time has passed since the test began. A start is valid for 600 s.
+    private static let startExpiresAfterMilliseconds: Int64 = 602_010
 
     @Test(
         arguments: [
@@ -233,7 +233,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.send)
-        core.elapse(Self.startExpiredMilliseconds)
+        core.elapse(Self.startExpiresAfterMilliseconds)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
@@ -271,7 +271,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndRespond(disposition)
-        core.elapse(Self.startExpiredMilliseconds)
+        core.elapse(Self.startExpiresAfterMilliseconds)
         #expect(core.push() == nil)
         #expect(core.outcomes.count == 1)
         #expect(!core.settlements.contains("s1 refunded"))
@@ -285,7 +285,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.returnPush()
-        core.elapse(Self.startExpiredMilliseconds)
+        core.elapse(Self.startExpiresAfterMilliseconds)
         #expect(core.push() == nil)
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }

@@ -20,7 +20,7 @@ final class CoreHarness {
         wallMilliseconds: startSeconds * 1_000
     )
     let configuration: DeliveryConfiguration
-    /// The core's index of partition 0 of the topic. The deferred topic gets one when a test first needs it.
+    /// The core's indices of partition 0 of three topics. The deferred topic is assigned when a test first needs it.
     private(set) var commandsPartition: UInt32 = .max
     private(set) var registrationsPartition: UInt32 = .max
     private(set) lazy var deferredPartition = assign(.deferred)
@@ -41,10 +41,11 @@ final class CoreHarness {
     private(set) var deferrals: [SeenDeferral] = []
     /// The superseded commands that have a trace but no result, because the result of a newer command counts them.
     private(set) var endedTraces: [String] = []
-    /// All settlements (`isSettlement`) so far, except reports of a life. An entry is `u1 accepted`, for example, or
-    /// `u1 throttled` after a 429.
+    /// All settlements (`isSettlement`) so far, except reports to the timetable of lifetimes. An entry is `u1
+    /// accepted`, for example, or `u1 throttled` after a 429.
     private(set) var settlements: [String] = []
-    /// For each settled outcome of an activity's command: the version whose alert APNs accepted; nil if none.
+    /// An entry for each settled outcome of an activity's command: the version whose alert APNs accepted, or nil if it
+    /// accepted none.
     private(set) var settledAlertVersions: [Version?] = []
 
     init(
@@ -295,8 +296,8 @@ final class CoreHarness {
         _ disposition: PushResult.Disposition,
         status: UInt16 = 0,
         reason: String = "",
-        invalidAt: Int64 = -1,
-        connection: UInt32 = 0,
+        invalidAt: Int64? = nil,
+        connection: UInt32? = nil,
         isTokenRefusalTrusted: Bool = true
     ) {
         guard let record = pushes.first else {
@@ -313,7 +314,7 @@ final class CoreHarness {
                         status: status,
                         reason: reason,
                         invalidAtWallMilliseconds: invalidAt,
-                        sentAtWallMilliseconds: disposition == .retrySoon ? -1 : sentAtMilliseconds[record] ?? -1,
+                        sentAtWallMilliseconds: disposition == .retrySoon ? nil : sentAtMilliseconds[record],
                         responseAtWallMilliseconds: now.wallMilliseconds,
                         connectionNumber: connection,
                         isTokenRefusalTrusted: isTokenRefusalTrusted
@@ -339,15 +340,15 @@ final class CoreHarness {
     }
 
     func elapse(_ milliseconds: Int64) {
-        elapseWithoutRedis(milliseconds)
+        elapseWithoutTakingActions(milliseconds)
         collectActions()
     }
 
     /// Lets the default spacing pass, and the delay of its timer. The first back-off of a retry is shorter.
     func elapseSpacing() { elapse(1_010) }
 
-    /// Lets time pass without taking store calls or outgoing records from the core.
-    func elapseWithoutRedis(_ milliseconds: Int64) {
+    /// Lets time pass. Unlike ``elapse(_:)``, takes no store calls and outgoing records from the core.
+    func elapseWithoutTakingActions(_ milliseconds: Int64) {
         now.monotonicMilliseconds += milliseconds
         now.wallMilliseconds += milliseconds
         delivery.advance(now: now)

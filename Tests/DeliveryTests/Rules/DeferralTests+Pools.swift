@@ -33,8 +33,9 @@ extension DeferralTests {
         #expect(core.push(environment: .sandbox)?.command == "e.u1")
     }
 
-    /// While 20 pushes wait, one response does not end the pool's block. The block ends when all but `stayingPushCount`
-    /// have expired.
+    /// A pool is blocked while it accepts too few pushes for those that wait (`PoolThroughput`). With 20 waiting
+    /// pushes, one response does not end the block. When all of them except `stayingPushCount` have expired, the block
+    /// ends.
     @Test(arguments: [0, 1])
     func `The end of a block is also reported if the other waiting pushes expire`(stayingPushCount: Int) throws {
         let core = try coreWithBlockedPool()
@@ -53,8 +54,8 @@ extension DeferralTests {
         #expect(!hasRecoveredEarly && hasRecovered)
     }
 
-    /// Returns a core whose pool is blocked and has deferred all its pushes. `deferredDelayMilliseconds` is so short
-    /// that one response does not end the block while two pushes wait.
+    /// Returns a core that has deferred all pushes of its blocked pool. `deferredDelayMilliseconds` is so short that
+    /// one response does not end the block while two pushes wait.
     private static func makeCoreWithSlowPool() throws -> CoreHarness {
         let core = makeCore { $0.reloadable.deferredDelayMilliseconds = 1_000 }
         receiveAndAdmit(core, "x")

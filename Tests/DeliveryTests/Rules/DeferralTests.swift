@@ -137,7 +137,7 @@ import Testing
         core.elapseInSteps(Self.overdueMilliseconds)
         let deferredCommand = try #require(core.deferrals.first)
         #expect(deferredCommand.command == "u2" && deferredCommand.value.contains(CommandText.alertText(1)))
-        #expect(deferredCommand.deferral.alertVersion?.timestamp == CoreHarness.startSeconds + 1)
+        #expect(deferredCommand.deferral.carriedAlertVersion?.timestamp == CoreHarness.startSeconds + 1)
         #expect(core.outcomes == [], "the rider settles with its carrier")
         core.acknowledgeAll()
         core.acknowledgeAll()

@@ -13,7 +13,7 @@ import Testing
     private static let pauseMillisecondsMin: Int64 = 150_000
 
     /// An alert may ring until it is 300 s old. After this time it is too old.
-    private static let alertExpiredMilliseconds: Int64 = 303_000
+    private static let alertExpiresAfterMilliseconds: Int64 = 303_000
 
     private func makeCore() -> CoreHarness {
         CoreHarness {
@@ -191,7 +191,7 @@ import Testing
 
     @Test func `An alert that becomes too old in the deferred topic is left out`() throws {
         let core = try coreAfterRefusal(.alert(1))
-        core.elapseInSteps(Self.alertExpiredMilliseconds)
+        core.elapseInSteps(Self.alertExpiresAfterMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
         let push = try #require(core.push())
@@ -205,7 +205,7 @@ import Testing
 
     @Test func `An alert that was old before the deferral is named in the result`() throws {
         let core = try coreAfterRefusal(.alert(-301))
-        core.elapseInSteps(Self.alertExpiredMilliseconds)
+        core.elapseInSteps(Self.alertExpiresAfterMilliseconds)
         core.receive(core.deferrals[0])
         core.admitAndRespond()
         #expect(core.results.first?.reason == "alertExpired")

@@ -111,8 +111,10 @@ import Testing
         #expect(core.outstandingCalls == ["admit u5"])
     }
 
-    /// Kafka wrote the start's deferred record but did not acknowledge it, so a worker wrote a second one with the same
-    /// claim. One of the two was read, admitted and deferred again, with another claim, which Redis now has.
+    /// 1. Kafka wrote the start's deferred record but did not acknowledge it.
+    /// 2. So a worker wrote a second deferred record, with the same claim.
+    /// 3. A worker read one of the two. The start was admitted and deferred again, with another claim. Redis has this
+    ///    claim now.
     @Test(arguments: [false, true])
     func `Of two deferred records of a start, the later deferral stays`(isLaterFirst: Bool) throws {
         let earlierDeferral = try coreWithDeferredStart().start

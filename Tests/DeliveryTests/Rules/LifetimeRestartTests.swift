@@ -26,7 +26,8 @@ import Testing
         }
     }
 
-    /// The commands that the core reports to the timetable. Each text begins with `start` or `shown`.
+    /// The commands that the core reports to the timetable, each with its event. `command` begins with `start` or
+    /// `shown`.
     private func commandsKeptForRestart(_ core: CoreHarness) -> [(event: LifetimeEvent, command: String)] {
         core.calls.compactMap { call in
             guard case .reportLifetimeEvent(let event, let command?) = call.operation else { return nil }

@@ -61,7 +61,7 @@ import Testing
         core.elapse(1_000)
         core.receive(.end(2))
         core.admitAndRespond()
-        #expect(lifetimeEvents(core) == [.removed])
+        #expect(lifetimeEvents(core) == [.endedOrUnlimited])
     }
 
     @Test func `An update with a timestamp in the future reports that its activity is alive now`() {
@@ -75,7 +75,7 @@ import Testing
         let core = coreWithLimitedLifetimes()
         core.receive(.update(1, beside: #""policy":"endless","#))
         core.admitAndRespond()
-        #expect(lifetimeEvents(core) == [.removed])
+        #expect(lifetimeEvents(core) == [.endedOrUnlimited])
     }
 
     @Test func `Without a lifetime, the timetable gets no call`() {
@@ -110,7 +110,7 @@ import Testing
     @Test func `A tombstone reports that its activity is over`() {
         let core = coreWithLimitedLifetimes()
         core.unregister(key: "a")
-        #expect(lifetimeEvents(core) == [.removed])
+        #expect(lifetimeEvents(core) == [.endedOrUnlimited])
         core.reply(.unregistered)
         core.reply(.unregistered)
         #expect(core.committableOffset(core.registrationsPartition) == 0)

@@ -100,7 +100,8 @@ import Testing
     }
 
     /// The first registration released u1, and u1 is in progress. So the next owner must read both registrations again.
-    /// The first one alone is older than the token in Redis, so it would release nothing, and u1 would be lost.
+    /// If it read only the first one, u1 would be lost: Redis has a newer token, so the first one would release
+    /// nothing.
     @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration(at: 1))

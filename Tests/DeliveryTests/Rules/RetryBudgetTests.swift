@@ -278,8 +278,8 @@ extension CoreHarness {
                 disposition: disposition,
                 status: disposition == .accepted ? 200 : 503,
                 reason: UnsafeRawBufferPointer(start: nil, count: 0),
-                invalidAtWallMilliseconds: -1,
-                sentAtWallMilliseconds: -1,
+                invalidAtWallMilliseconds: nil,
+                sentAtWallMilliseconds: nil,
                 responseAtWallMilliseconds: now.wallMilliseconds,
                 isRetryPermitted: isRetryPermitted
             ),

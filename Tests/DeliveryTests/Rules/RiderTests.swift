@@ -71,9 +71,10 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// The token of u2 releases the held state u8, which carries the alert of u2 and rides on the waiting update u9.
-    /// The alert of u5 has waited for a carrier, and is newer. So u5 replaces u8 as the rider of u9. Then u10 replaces
-    /// u9 and takes over the alert of u5.
+    /// 1. The token of u2 releases the held state u8. This state carries the alert of u2.
+    /// 2. The update u9 waits, and u8 becomes its rider.
+    /// 3. The alert u5 has waited for a carrier, and is newer. So u5 replaces u8 as the rider of u9.
+    /// 4. The update u10 replaces u9, and takes over the alert of u5.
     @Test func `A newer alert becomes the rider of a state that already has a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))

@@ -152,7 +152,7 @@ struct SeenPush {
     var sentExpirationSeconds: Int64
     var attempts: UInt8
     var apnsIdentifier: [UInt64]
-    var avoidedConnectionNumber: UInt32
+    var avoidedConnectionNumber: UInt32?
 
     init(_ view: RecordView, record: RecordIndex) {
         self.record = record

@@ -141,9 +141,9 @@ import Testing
         core.loseRedis(isBusy: true)
         let startMilliseconds = CoreHarness.startMonotonicMilliseconds
         #expect(core.nextDueMilliseconds == startMilliseconds + 100)
-        core.elapseWithoutRedis(100)
+        core.elapseWithoutTakingActions(100)
         #expect(core.nextDueMilliseconds == startMilliseconds + 1_000)
-        core.elapseWithoutRedis(900)
+        core.elapseWithoutTakingActions(900)
         #expect(core.nextDueMilliseconds == nil)
         core.elapse(1)
         #expect(core.outstandingCalls == ["admit b.u1", "admit u1"])

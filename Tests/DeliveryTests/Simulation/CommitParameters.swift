@@ -12,7 +12,7 @@ struct CommitParameters {
     /// Whether each partition is drained and committed before it moves.
     var drainsPartitionsBeforeMove: Bool
 
-    /// Commits without metadata, for regression seeds that were found with such commits.
+    /// Commits without metadata. Some regression seeds failed in runs with such commits.
     static let withoutMetadata = CommitParameters(
         keepsMetadata: false,
         intervalMilliseconds: 0,
@@ -30,8 +30,8 @@ struct CommitParameters {
         self.drainsPartitionsBeforeMove = drainsPartitionsBeforeMove
     }
 
-    /// Draws from a generator of its own. So the seeds in `SimulationTests.regressions` still repeat the histories that
-    /// failed.
+    /// Uses a separate generator, so that the run's own random numbers stay the same. So each seed in
+    /// `SimulationTests.regressions` still repeats the history that failed.
     init(seed: UInt64) {
         var separateRandom = SplitMix64(simulationSeed: seed &* 0x9E37_79B9_7F4A_7C15 &+ 1)
         keepsMetadata = separateRandom.chance(700)
@@ -40,17 +40,18 @@ struct CommitParameters {
     }
 }
 
-/// The invariant of partitions that move: their records have only one result, if the run loses nothing.
+/// An invariant: if the run loses nothing, each record has only one result, also if its partition moves.
 extension Simulation {
-    /// Whether the run writes no result twice: no acknowledgement is lost, and no record with a result is read again.
-    private var writesNoResultTwice: Bool {
+    /// Whether the run writes the result of each record only once. True if no acknowledgement is lost and no record
+    /// with a result is read again.
+    private var writesEachResultOnce: Bool {
         commitParameters.keepsMetadata && commitParameters.drainsPartitionsBeforeMove && parameters.crashPerMille == 0
             && parameters.produceFailurePerMille == 0
             && parameters.suppliedTokenPerMille == 0
     }
 
     func checkResultsAreWrittenOnce() {
-        guard writesNoResultTwice else { return }
+        guard writesEachResultOnce else { return }
         for partition in log.allPartitions where partition.holdsCommands {
             let counts = firstResultCounts[partition, default: [:]]
             for (offset, count) in counts.sorted(by: { $0.key < $1.key }) where count > 1 {

@@ -20,23 +20,24 @@ struct PaceHistory {
         var command: String
     }
 
-    /// A `send` verdict of Redis, or a push that the core offered.
+    /// When a push was permitted (Redis' verdict `send`), or when a worker took it from its core.
     struct TimedPush {
         var atMilliseconds: Int64
         var version: Version
-        /// For a push: the number of the worker that offered it, among all workers of the run. For a verdict: -1.
+        /// For a push: the number of its worker, among all workers of the run. For a verdict: -1.
         var worker = -1
     }
 
     var draws: [String: [Draw]] = [:]
     /// When Redis first permitted a start, by activity and version. The activity's budget is full at this time.
-    var bornAtMilliseconds: [String: [Version: Int64]] = [:]
+    var startPermittedAtMilliseconds: [String: [Version: Int64]] = [:]
     /// The draws of permitted starts, by device.
     var startDraws: [String: [StartDraw]] = [:]
     /// The time of the last draw for a start, by the id of its command.
     var lastStartDrawAtMilliseconds: [String: Int64] = [:]
     /// The starts that reached their phone, by the ids of their commands.
     private(set) var arrivedStarts: Set<String> = []
+    /// By activity: the last push that Redis permitted, and below it the last one that a worker took from its core.
     var lastPermittedPushes: [String: TimedPush] = [:]
     var lastSentPushes: [String: TimedPush] = [:]
 

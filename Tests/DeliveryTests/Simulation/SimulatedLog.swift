@@ -65,8 +65,8 @@ struct SimulatedLog {
         return (partition, Int64(records[partition, default: []].count - 1))
     }
 
-    /// Appends a deferred command to the partition with the number of its source partition. So one worker gets all
-    /// commands of an activity.
+    /// Appends a deferred command. Its partition gets the number of the partition from which the command was first
+    /// read. So all deferred commands of an activity are in one partition.
     mutating func append(_ value: [UInt8], _ deferral: Deferral, dueMilliseconds: Int64) -> (Partition, Int64) {
         let partition = Partition(topic: Self.deferredTopic, number: Int(deferral.partition))
         records[partition, default: []]

@@ -5,8 +5,10 @@ import LiveActivity
 final class SimulatedWorker {
     /// Where a worker is in a partition's log.
     struct Position {
+        /// The core's index of the partition.
         var indexInCore: UInt32
-        /// The next offset that the worker reads; `.max`: the worker is losing the partition, and reads nothing more.
+        /// The next offset that the worker reads. `.max`: the worker reads nothing more, because it is losing the
+        /// partition.
         var nextOffset: Int64
     }
 
@@ -30,8 +32,8 @@ final class SimulatedWorker {
         var dueMilliseconds: Int64
         var record: RecordIndex
         var fate: PushFate
-        /// The number of the connection that carries the push; 0 in a run without connections.
-        var connection: UInt32 = 0
+        /// The number of the connection that carries the push; nil in a run without connections.
+        var connection: UInt32?
     }
 
     /// The worker's number among all workers of a run, including dead ones.
@@ -77,9 +79,9 @@ final class SimulatedWorker {
         configuration.supersededResults = parameters.supersededResults
         configuration.reloadable.readAheadLagRecords = parameters.readAheadLagRecords
         configuration.reloadable.readAheadMillisecondsMax = 5_000
-        configuration.reloadable.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
+        configuration.reloadable.deferAfterMilliseconds = parameters.deferrals?.deferAfterMilliseconds ?? 1 << 40
         if let deferrals = parameters.deferrals {
-            configuration.reloadable.deferredDelayMilliseconds = deferrals.delayMilliseconds
+            configuration.reloadable.deferredDelayMilliseconds = deferrals.deferredDelayMilliseconds
             configuration.lengthenRiderWait()
         } else {
             configuration.reloadable.deferredDelayMilliseconds = 1 << 40

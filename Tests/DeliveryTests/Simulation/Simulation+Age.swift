@@ -8,9 +8,10 @@ extension Simulation {
     /// Redis keeps the eight hours in whole seconds, rounded up to the end of the last second.
     private static let roundingMilliseconds: Int64 = 999
     /// The maximum time between an activity's first and last command. Redis keeps the activity's value for longer, so
-    /// it never expires in a simulation.
+    /// no value expires in a simulation.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
-    /// How long after its admission a push may arrive. It may wait for a stream and for retries while all workers stop.
+    /// The longest time from a push's admission to its arrival. The push may wait for a stream and for retries while
+    /// all workers stop.
     private static let arrivalDelayMillisecondsMax: Int64 = 3_600_000
 
     /// Chooses the time until the next command: usually some seconds, sometimes hours. Sometimes the next command comes

@@ -9,9 +9,10 @@ extension Simulation {
         for (activity, finalCommand) in finalCommands.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinalCommand(activity, finalCommand, phone)
-            // A held start may have two records: its own, and the registration that released it. One of them may then
-            // report `unknown` while the other one sends the start. So even an `unknown` start must reach its phone, in
-            // runs that lose no response, worker or partition. A start is not sent if its activity ends during a retry.
+            // A held start may have two records: its own, and the registration that released it. Then one of them may
+            // report `unknown`, while the other one sends the start. So if the run loses no response, worker or
+            // partition, an `unknown` start must also reach its phone. There is an exception: if the activity ends
+            // while the start waits for a retry, the start is not sent.
             let outcomes = results[lastStart(of: activity)] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(finalCommand.isEnd && outcomes.contains(.superseded))
             if phone.device != nil, !hasStarted(phone), isStartUnknown, doesAdmittedRecordFinishEachStart {
@@ -33,31 +34,32 @@ extension Simulation {
             violations.append("\(command): no result")
         }
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
-            for outcome in outcomes where outcome == .invalid || outcome == .failed && areFailuresExcluded {
+            for outcome in outcomes where outcome == .invalid || outcome == .failed && isFailureViolation {
                 violations.append("\(command): \(outcome)")
             }
         }
     }
 
-    /// Whether no command of the run may fail: APNs refuses no push for good, and no device has more starts than Redis
-    /// holds.
-    private var areFailuresExcluded: Bool {
+    /// Whether a command with the outcome `failed` violates an invariant. False if APNs may refuse a push for good, or
+    /// if a device may have more starts than Redis holds.
+    private var isFailureViolation: Bool {
         parameters.connections?.unknownReasonPerMille ?? 0 == 0
             && parameters.activitiesPerDevice <= parameters.heldStartsMax
     }
 
-    /// Whether the record with which Redis admits a start also finishes the start. True if the run loses no response,
-    /// no worker and no partition. A short failure of Redis does not move a start to another record.
+    /// Whether the record with which Redis admits a start also finishes this start. True if the run loses no response,
+    /// worker or partition, because a start then stays with its record, even during a short failure of Redis.
     private var doesAdmittedRecordFinishEachStart: Bool {
-        // A deferral that is written twice has two records with the same claim. Suppose that the first one is read,
-        // admitted and deferred again, with a new claim. When the second one is read, the start is `unknown`.
+        // A start's deferral may be written twice: two records with the same claim. Suppose that a worker reads the
+        // first one, and the start is admitted and deferred again, with a new claim. When a worker reads the second
+        // one, the start gets the outcome `unknown`.
         let mayDeferTwice = parameters.deferrals != nil && parameters.produceFailurePerMille > 0
         return !mayDeferTwice && parameters.pushLossPerMille == 0 && parameters.crashPerMille == 0
             && parameters.rebalancePerMille == 0 && parameters.connections == nil
     }
 
-    /// Checks that Redis permits no update or end to a token that a tombstone has removed. A new registration of the
-    /// token ends this check.
+    /// Checks that Redis permits no update or end to a token that a tombstone has removed. After the token is
+    /// registered again, Redis may permit them.
     func checkUnregisteredTokens(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         let registeredAtMilliseconds = view.registeredAtWallMilliseconds

@@ -8,8 +8,8 @@ extension Simulation {
     func performPushes(_ worker: SimulatedWorker, _ parameters: SimulationParameters.Connections) {
         let moment = worker.moment(now)
         openConnections(worker, parameters)
-        while let index = connectionWithRoom(worker, avoiding: 0) {
-            let isBudgetSpent = now < faultsEndMilliseconds && random.chance(parameters.spentBudgetPerMille)
+        while let index = connectionWithRoom(worker, avoiding: nil) {
+            let isBudgetSpent = now < faultsEndMilliseconds && random.chance(parameters.spentRetryBudgetPerMille)
             let permitsRetry = worker.retryPermission.permitsRetry(isWithinBudget: !isBudgetSpent, now: moment)
             guard let record = worker.delivery.takeNextPush(Self.pool, permitsRetry: permitsRetry, now: moment) else {
                 return
@@ -48,7 +48,7 @@ extension Simulation {
         }
     }
 
-    private func connectionWithRoom(_ worker: SimulatedWorker, avoiding avoidedNumber: UInt32) -> Int? {
+    private func connectionWithRoom(_ worker: SimulatedWorker, avoiding avoidedNumber: UInt32?) -> Int? {
         worker.connections.firstIndex { connection in
             guard connection.number != avoidedNumber, !connection.isDraining, connection.opensAtMilliseconds <= now
             else {
@@ -79,7 +79,7 @@ extension Simulation {
         for case let worker? in workers {
             if random.chance(parameters.connectionLossPerMille) { loseConnection(worker) }
             if random.chance(parameters.goAwayPerMille) { sendGoAway(worker) }
-            if random.chance(parameters.limitChangePerMille) { changeStreamLimit(worker) }
+            if random.chance(parameters.streamLimitChangePerMille) { changeStreamLimit(worker) }
         }
     }
 
@@ -162,7 +162,7 @@ extension Simulation {
             violations.append("\(name): sent again after \(last.disposition)")
         }
         if view.avoidedConnectionNumber != last.connection {
-            violations.append("\(name): avoids \(view.avoidedConnectionNumber), not \(last.connection)")
+            violations.append("\(name): avoids \(view.avoidedConnectionNumber ?? 0), not \(last.connection)")
         }
         if view.sentTimestamp != last.sentTimestamp, !wasRedisWiped {
             violations.append("\(name): sent again with timestamp \(view.sentTimestamp), not \(last.sentTimestamp)")
@@ -171,7 +171,7 @@ extension Simulation {
 
     /// Records the response that the core is about to get.
     func noteResponse(_ push: SimulatedWorker.Push, _ disposition: PushResult.Disposition, _ worker: SimulatedWorker) {
-        guard push.connection > 0 else { return }
+        guard let connection = push.connection else { return }
         let view = worker.delivery.view(push.record)
         worker.lastResponses[push.record] = .init(
             offset: view.sourceOffset,
@@ -179,11 +179,11 @@ extension Simulation {
             version: view.version,
             sentTimestamp: view.sentTimestamp,
             disposition: disposition,
-            connection: push.connection
+            connection: connection
         )
         worker.retryPermission.noteResponse(disposition)
         if disposition == .accepted,
-            let index = worker.connections.firstIndex(where: { $0.number == push.connection })
+            let index = worker.connections.firstIndex(where: { $0.number == connection })
         {
             worker.connections[index].isCold = false
         }

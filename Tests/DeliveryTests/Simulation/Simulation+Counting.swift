@@ -13,8 +13,8 @@ struct SimulatedCounting {
 
     mutating func countResult(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        // A held command that another command's token releases has a second result. Only its first result, `held`,
-        // counts.
+        // If another command's token releases a held command, the held command gets a second result. Only its first
+        // result, `held`, counts here.
         if view.topic == .commands, view.earlierResultCount == 0 { resultCounts[activity, default: 0] += 1 }
         supersededCounts[activity, default: 0] += view.supersededCount
     }
@@ -32,8 +32,8 @@ extension Simulation {
         !newerCommandsThatMayCount(command).isEmpty
     }
 
-    /// Whether a commit may pass this record of a command without a result: a newer command that may count it has a
-    /// result, or will be read again.
+    /// Whether a commit may pass this record although its command has no result. True if a newer command may count this
+    /// command, and the newer command has a result or will be read again.
     func mayCommitWithoutResult(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
         guard let command = counting.commands[partition]?[offset] else { return false }
         return newerCommandsThatMayCount(command)
@@ -45,8 +45,8 @@ extension Simulation {
             }
     }
 
-    /// The newer commands whose result may count this command; none for a start, which always needs a result. Only a
-    /// command with an alert may count a command with an alert.
+    /// The newer commands whose result may count this command. A command with an alert may only be counted by one that
+    /// also has an alert. A start always needs a result of its own, so there are none for a start.
     private func newerCommandsThatMayCount(_ command: String) -> [String] {
         guard parameters.supersededResults != .each, !startCommands.contains(command), let version = versions[command],
             let hashIndex = command.lastIndex(of: "#")

@@ -58,7 +58,7 @@ extension Simulation {
         deferredActivities.insert(String(decoding: view.activity, as: UTF8.self))
         var writer = JSONWriter()
         Array(Simulation.app.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
-        let dueMilliseconds = now + deferrals.delayMilliseconds
+        let dueMilliseconds = now + deferrals.deferredDelayMilliseconds
         let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: dueMilliseconds)
         counting.commands[partition, default: [:]][offset] = identifier
         guard view.topic == .commands else { return }
@@ -66,7 +66,8 @@ extension Simulation {
         acknowledgedOffsets[source, default: []].insert(view.sourceOffset)
     }
 
-    /// Records the time of a start's second draw. The first draw was refunded when the start was deferred.
+    /// Replaces the time of a start's draw by that of its second draw. When the start was deferred, its first draw was
+    /// refunded.
     func noteRepeatedStartDraw(_ view: RecordView) {
         let command = identifier(view)
         guard parameters.deferrals != nil, let drawnAtMilliseconds = pace.lastStartDrawAtMilliseconds[command]
@@ -87,9 +88,11 @@ extension Simulation {
         parameters.workerCount == 1 && parameters.crashPerMille == 0 && parameters.rebalancePerMille == 0
     }
 
-    /// Whether Redis may have refused commands after the activity's last start as `ended`, because it did not have the
-    /// start yet. There are three cases: another lane deferred the start; the start was held; or the deferred topic had
-    /// two records of the start, and an end superseded only one of them.
+    /// Whether commands that came after the activity's last start may have the outcome `ended`, because Redis did not
+    /// have this start yet. There are three cases:
+    /// - Another lane deferred the start.
+    /// - The start was held.
+    /// - The deferred topic had two records of the start, and an end superseded only one of them.
     func mayLastStartHaveBeenMissingInRedis(_ activity: String) -> Bool {
         guard let start = lastStarts[activity] else { return false }
         let startOutcomes = results[start] ?? []
@@ -102,12 +105,12 @@ extension Simulation {
     func checkOldestUnsettled(_ worker: SimulatedWorker) {
         guard let deferrals = parameters.deferrals, parameters.redisLossPerMille == 0,
             parameters.produceFailurePerMille == 0,
-            parameters.connections == nil, parameters.pushFailurePerMille == 0, parameters.limitResponsePerMille == 0,
+            parameters.connections == nil, parameters.pushFailurePerMille == 0, parameters.rateLimitPerMille == 0,
             parameters.latencyMillisecondsMax < 100
         else { return }
-        // A record waits until it is deferred, and then until it is read again. A command behind it waits for both, and
-        // then for the same two times itself. So the factor is 2.
-        let waitMillisecondsMax = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
+        // A record waits twice: until it is deferred, and until it is read again. A command behind it first waits for
+        // this record as long, and then waits twice itself. So the factor is 2.
+        let waitMillisecondsMax = 2 * (deferrals.deferAfterMilliseconds + deferrals.deferredDelayMilliseconds) + 15_000
         for (partition, position) in worker.positions where partition.holdsCommands {
             guard let since = worker.delivery.oldestUnsettledSinceMilliseconds(position.indexInCore),
                 now - since > waitMillisecondsMax

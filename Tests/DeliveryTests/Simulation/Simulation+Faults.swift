@@ -29,7 +29,7 @@ extension Simulation {
     func chooseFate() -> SimulatedWorker.PushFate {
         guard now < faultsEndMilliseconds else { return .processed }
         if random.chance(parameters.pushFailurePerMille) { return .refused(status: random.chance(500) ? 503 : 429) }
-        if parameters.limitResponsePerMille > 0, random.chance(parameters.limitResponsePerMille) {
+        if parameters.rateLimitPerMille > 0, random.chance(parameters.rateLimitPerMille) {
             return .refused(status: 429)
         }
         if random.chance(parameters.pushLossPerMille) {

@@ -13,11 +13,12 @@ extension Simulation {
         case (.admit, .alertAwaitsCarrier):
             phones[activity]?.alertsAwaitingCarrier.insert(alertSequence(of: view))
         case (.admit, .send) where view.isStart:
-            // Redis repeats its verdict to the same record. Only the first verdict fills the activity's budget.
-            guard pace.bornAtMilliseconds[activity]?[view.version] == nil else {
+            // If a record asks again, Redis repeats the verdict `send`. Only the first verdict fills the activity's
+            // budget.
+            guard pace.startPermittedAtMilliseconds[activity]?[view.version] == nil else {
                 return noteRepeatedStartDraw(view)
             }
-            pace.bornAtMilliseconds[activity, default: [:]][view.version] = now
+            pace.startPermittedAtMilliseconds[activity, default: [:]][view.version] = now
             let device = String(decoding: view.device, as: UTF8.self)
             let drawnAtMilliseconds = pace.lastStartDrawAtMilliseconds[identifier(view)] ?? now
             pace.startDraws[device, default: []]
@@ -47,7 +48,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that no alert rings again with a push that Redis admitted after it knew that APNs had accepted the alert.
+    /// Checks that an alert does not ring again after Redis knew that APNs had accepted it. Only a push that Redis
+    /// admitted before that may still ring the alert again.
     func checkAlertRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasRedisWiped, !view.isStart, phones[activity]?.rungAlerts.contains(alert) ?? false,
             let acceptedAtMilliseconds = pace.alertAcceptedAtMilliseconds[activity]?[alert],
@@ -57,8 +59,9 @@ extension Simulation {
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
     }
 
-    /// Records a push, and checks the spacing since the activity's last push if the same worker sent both. Pushes of
-    /// two workers may follow each other sooner: between workers, only the times of Redis' verdicts keep the spacing.
+    /// Records a push. If the same worker also sent the activity's previous push, checks the spacing between the two.
+    /// Pushes of two workers may follow each other sooner, because only Redis' verdicts keep the spacing between
+    /// workers.
     func noteSentPush(_ view: RecordView, by worker: SimulatedWorker) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         checkStartAndAlertAge(view, by: worker)
@@ -107,11 +110,11 @@ extension Simulation {
         }
     }
 
-    /// Checks that each draw found enough in the budget. `draws` are only those of pushes that arrived. The real budget
-    /// may be emptier than the calculated one, because other pushes may have drawn too. So each violation is real.
+    /// Checks that each draw found enough in the budget. `draws` has only the draws of pushes that arrived. Other
+    /// pushes may have drawn too, so the real budget never had more than the calculated one. So each violation is real.
     private func checkBudget(of activity: String, _ draws: [PaceHistory.Draw]) {
-        // Before its first registration an activity has the budget without frequent updates. This may be larger and
-        // refill faster than the budget for frequent updates. So the check takes the larger numbers of both.
+        // Before its first registration an activity has the budget without frequent updates. In these runs it may hold
+        // more, and refill faster, than the budget for frequent updates. So the check takes the larger numbers of both.
         let (usualBudget, frequentBudget) = (parameters.policy.budget, parameters.policy.frequentBudget)
         var bucket = usualBudget
         if activitiesWithFrequentUpdates.contains(activity) {
@@ -119,7 +122,7 @@ extension Simulation {
             bucket.refillPerHour = max(usualBudget.refillPerHour, frequentBudget.refillPerHour)
             bucket.reservedForAlerts = min(usualBudget.reservedForAlerts, frequentBudget.reservedForAlerts)
         }
-        let birth = pace.bornAtMilliseconds[activity]?.max { $0.value < $1.value }
+        let birth = pace.startPermittedAtMilliseconds[activity]?.max { $0.value < $1.value }
         var drawTimes: [Int64] = []
         for draw in draws where birth.map({ draw.atMilliseconds >= $0.value && draw.version > $0.key }) ?? true {
             let remainingPushes = PaceHistory.pushesLeft(in: bucket, after: drawTimes, at: draw.atMilliseconds) ?? 0
@@ -143,10 +146,10 @@ extension Simulation {
             for sequence in sequences where sequence > newestRungAlert {
                 let command = "\(activity)#\(sequence)"
                 let outcomesOfCommand = results[command] ?? []
-                // The alert may be lost with a newer state that carried it and has expired. Redis had held or admitted
-                // this newer state. After an admission Redis permits no older state, even if the newer one fails,
-                // because a phone may have shown it. The outcome `duplicate` belongs to a second record of the command,
-                // and says nothing about the alert.
+                // The alert may be lost if a newer state carried it and expired. Redis had held or admitted this newer
+                // state. After it has admitted a state, Redis permits no older one, because a phone may have shown the
+                // newer one. The outcome `duplicate` belongs to a second record of the command, and says nothing about
+                // the alert.
                 let withoutDuplicates = outcomesOfCommand.filter { $0 != .duplicate }
                 let isReplacedByNewerState =
                     withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }

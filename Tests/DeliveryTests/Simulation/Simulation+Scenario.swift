@@ -77,7 +77,7 @@ extension Simulation {
         }
     }
 
-    /// Sends a command of the activity a second time, later, with the token that the phone has at that time.
+    /// At `time`, sends one of the activity's commands a second time, with the token that the phone has then.
     private func resendWithToken(_ activity: String, among commandCount: Int, at time: Int64) {
         let identifier = "\(activity)#\(random.number(1...commandCount))"
         scheduledEvents.append(
@@ -242,7 +242,7 @@ extension Simulation {
     }
 
     /// Responds to a push as APNs does, and lets the phone handle it.
-    func deliverPush(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
+    func deliverPush(_ view: RecordView) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64?) {
         let token = String(decoding: view.token, as: UTF8.self)
         let body = String(decoding: view.body, as: UTF8.self)
         let shownState = SimulatedPhone.ShownState(
@@ -256,14 +256,14 @@ extension Simulation {
         }
         guard findNumber("timestamp\":", after: "{\"aps\"", in: body) == view.sentTimestamp else {
             violations.append("a body does not carry the timestamp that was admitted: \(body)")
-            return (.rejected, 400, -1)
+            return (.rejected, 400, nil)
         }
         if devicesByStartToken[token] != nil {
             return deliverStart(String(decoding: view.activity, as: UTF8.self), shownState, view)
         }
         guard let activity = activitiesByToken[token], var phone = phones[activity] else {
             violations.append("a push to a token that was never given out")
-            return (.rejected, 400, -1)
+            return (.rejected, 400, nil)
         }
         if let deadSince = phone.tokenDiedAtMilliseconds[token] { return (.tokenDead, 410, deadSince) }
         checkUpdateAge(view, of: activity)
@@ -275,23 +275,23 @@ extension Simulation {
         if !wasRedisWiped { violations.append(contentsOf: phone.violations) }
         phone.violations = []
         phones[activity] = phone
-        return (.accepted, 200, -1)
+        return (.accepted, 200, nil)
     }
 
     private func deliverStart(
         _ activity: String,
         _ shownState: SimulatedPhone.ShownState,
         _ view: RecordView
-    ) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64) {
+    ) -> (disposition: PushResult.Disposition, status: UInt16, invalidAt: Int64?) {
         guard view.isStart else {
             violations.append("\(activity): a push-to-start token was sent something else than a start")
-            return (.rejected, 400, -1)
+            return (.rejected, 400, nil)
         }
         phones[activity]?.start(shownState, now: now)
         pace.noteArrivedStart(identifier(view))
         let delayMilliseconds = Int64(random.number(0...3_000))
         scheduledEvents.append((now + delayMilliseconds, { [self] in registerActivity(activity) }))
-        return (.accepted, 200, -1)
+        return (.accepted, 200, nil)
     }
 
     /// Returns the number after the text `key`, in the part of the body after the text `anchor`; -1 if there is none.

@@ -6,7 +6,7 @@ import Testbed
 
 /// One or two workers in one thread and virtual time: real cores, and models of Kafka, Redis and the phones.
 final class Simulation {
-    /// If work is left after this virtual time without faults, the run has failed.
+    /// After the last fault, the run must finish its work within this virtual time. Otherwise the run has failed.
     static let faultFreeMillisecondsMax: Int64 = 900_000
     static let pool = PoolIdentifier(appIndex: 0, environment: .production)
 
@@ -53,7 +53,7 @@ final class Simulation {
     var lastRegistrationAtMilliseconds: Int64 = 0
     /// When the phone got each update token.
     var tokenReceivedAtMilliseconds: [String: Int64] = [:]
-    /// The time of the latest tombstone that removed a token, by token, until the token is registered again.
+    /// When a tombstone last removed each token. A token that is registered again has no entry.
     var tokenUnregisteredAtMilliseconds: [String: Int64] = [:]
     /// For each activity, the last token that Redis has retired.
     var retiredTokens: [String: String] = [:]
@@ -63,7 +63,7 @@ final class Simulation {
     var activitiesRefusedForGood: Set<String> = []
     /// The sequences of the commands with an alert, by activity.
     var alertSequences: [String: [Int]] = [:]
-    /// How many seconds older an activity's commands are than their records, by activity.
+    /// By activity: how many seconds old each of its commands is when its record is written.
     var agesSeconds: [String: Int64] = [:]
     /// Activities of which Redis knows a version: a verdict was `send`, `noToken` or `wait`.
     var knownActivities: Set<String> = []
@@ -79,9 +79,9 @@ final class Simulation {
     let commitParameters: CommitParameters
     /// How often a record's first result was written, by partition and offset.
     var firstResultCounts: [SimulatedLog.Partition: [Int64: Int]] = [:]
-    /// The virtual time at which the outage of APNs ends, in runs with deferrals.
+    /// When the outage of APNs ends, in runs with deferrals. Runs of kind `old` have `apnsOutageEndMilliseconds`.
     var poolOutageEndMilliseconds: Int64 = 0
-    /// Activities of which a command was deferred at some time.
+    /// Activities with a command that was deferred at least once.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
     private var workerCount = 0
@@ -103,9 +103,9 @@ final class Simulation {
         log = SimulatedLog(partitionCount: parameters.partitionCount, topicCount: parameters.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)
         store.heldStartsMax = parameters.heldStartsMax
-        let commandsMilliseconds =
-            parameters.hasLongLives ? Self.longLifeMilliseconds : parameters.commandsMillisecondsMax
-        faultsEndMilliseconds = now + commandsMilliseconds + 4_000
+        let commandPeriodMilliseconds =
+            parameters.hasLongLives ? Self.longLifeMilliseconds : parameters.commandPeriodMillisecondsMax
+        faultsEndMilliseconds = now + commandPeriodMilliseconds + 4_000
         for _ in 0..<parameters.workerCount { workers.append(makeWorker()) }
         for partition in log.allPartitions {
             partitionOwners[partition] = random.number(0...parameters.workerCount - 1)
@@ -139,10 +139,10 @@ final class Simulation {
                 injectFaults()
                 nextFaultAtMilliseconds = now + 100
             }
-            if now >= faultsEndMilliseconds, isQuiet { break }
+            if now >= faultsEndMilliseconds, isFinished { break }
             advance(nextFaultAtMilliseconds: nextFaultAtMilliseconds)
         }
-        if !isQuiet { violations.append("not quiet after \(Self.faultFreeMillisecondsMax) ms") }
+        if !isFinished { violations.append("work is left after \(Self.faultFreeMillisecondsMax) ms") }
         check()
         return violations
     }
@@ -165,7 +165,7 @@ final class Simulation {
         store.nowMilliseconds = now
     }
 
-    private var isQuiet: Bool {
+    private var isFinished: Bool {
         scheduledEvents.isEmpty && !hasUnreadRecords && nextDeferralDueMilliseconds == .max
             && workers.allSatisfy { $0?.isIdle ?? true }
     }
@@ -296,7 +296,7 @@ final class Simulation {
         return reply
     }
 
-    /// All calls in flight fail for the worker. Redis has performed the first ones; chance decides how many.
+    /// All calls in flight fail for the worker. Redis has performed only the first ones; chance decides how many.
     private func loseConnection(of worker: SimulatedWorker) {
         let lostCalls = worker.storeCalls
         worker.storeCalls.removeAll()
@@ -337,7 +337,7 @@ final class Simulation {
         _ worker: SimulatedWorker,
         _ disposition: PushResult.Disposition,
         _ status: UInt16,
-        invalidAt: Int64 = -1,
+        invalidAt: Int64? = nil,
         isTokenRefusalTrusted: Bool = true
     ) {
         noteResponse(push, disposition, worker)

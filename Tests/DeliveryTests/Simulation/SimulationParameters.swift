@@ -35,36 +35,36 @@ struct SimulationParameters {
 
     /// When commands are deferred, and how often an outage of APNs begins.
     struct Deferrals {
-        var afterMilliseconds: Int64
-        var delayMilliseconds: Int64
-        /// Per mille of 100 ms steps in which an outage of APNs begins.
+        var deferAfterMilliseconds: Int64
+        var deferredDelayMilliseconds: Int64
+        /// The chance, in per mille, that an outage of APNs begins in a step of 100 ms.
         var outagePerMille: Int
         var outageMillisecondsMax: Int
 
         init(_ random: inout SplitMix64) {
-            afterMilliseconds = [300, 2_000][random.number(0...1)]
-            delayMilliseconds = [500, 3_000, 8_000][random.number(0...2)]
+            deferAfterMilliseconds = [300, 2_000][random.number(0...1)]
+            deferredDelayMilliseconds = [500, 3_000, 8_000][random.number(0...2)]
             outagePerMille = [20, 100, 300][random.number(0...2)]
             outageMillisecondsMax = [3_000, 40_000][random.number(0...1)]
         }
     }
 
-    /// The number of connections, and the chances of their faults per mille. A connection may have a fault in each step
-    /// of 100 ms, a stream with each push.
+    /// The number of connections, and the chances of their faults in per mille. In each step of 100 ms a connection may
+    /// have a fault. With each push its stream may have one.
     struct Connections {
         var connectionCount: Int
         var connectionLossPerMille: Int
         var goAwayPerMille: Int
-        var limitChangePerMille: Int
+        var streamLimitChangePerMille: Int
         var refusedStreamPerMille: Int
         var resetStreamPerMille: Int
         var lostResponsePerMille: Int
         var unknownReasonPerMille: Int
         var refusedProviderTokenPerMille: Int
-        /// Per mille of pushes that the core offers but that then find no stream.
+        /// Per mille of pushes that a worker takes from its core and gives back, because no stream is free.
         var returnedPushPerMille: Int
         /// Per mille of the offered streams for which the pool's retry budget is empty.
-        var spentBudgetPerMille: Int
+        var spentRetryBudgetPerMille: Int
     }
 
     var workerCount: Int
@@ -76,16 +76,18 @@ struct SimulationParameters {
     var streamsMax: Int
     /// The maximum milliseconds between two commands of an activity.
     var commandGapMillisecondsMax: Int
-    /// The longest time in which an activity gets all its commands, except in runs with long lives.
-    var commandsMillisecondsMax: Int64 {
+    /// The longest time from an activity's first command to its last one. Runs with long lives take longer
+    /// (`longLifeMilliseconds`).
+    var commandPeriodMillisecondsMax: Int64 {
         Int64(commandGapMillisecondsMax * commandsPerActivity * max(1, livesPerActivityMax))
     }
     var latencyMillisecondsMax: Int
-    /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
+    // The chances of faults, in per mille: for each reply of Redis, each push (two faults) and each outgoing record.
     var redisLossPerMille: Int
     var pushFailurePerMille: Int
     var pushLossPerMille: Int
     var produceFailurePerMille: Int
+    // The chances of faults in each step of 100 ms, in per mille.
     var rebalancePerMille: Int
     var crashPerMille: Int
     var tokenRotationPerMille: Int
@@ -95,15 +97,15 @@ struct SimulationParameters {
     var clockSkewMillisecondsMax: Int
     /// Per mille of apps that do not register their first token. Their commands bring the token.
     var appWithoutFirstRegistrationPerMille = 0
-    /// Per mille of later commands that also bring the token, in apps that do not register their first token. The first
-    /// command always brings it, except in apps that get their token late (`lateTokenPerMille`).
+    /// For an app that does not register its first token: per mille of its later commands that bring the token. Its
+    /// first command always brings the token, unless the app gets its token late (`lateTokenPerMille`).
     var suppliedTokenPerMille = 0
     /// Per mille of the apps without a first registration that get their token late. At first no command of such an app
     /// brings the token. Later, one of its commands is sent a second time, with the token.
     var lateTokenPerMille = 0
     /// Per mille of the commands that bring a retired token, in activities that have one.
     var retiredTokenPerMille = 0
-    /// Per mille of 100 ms steps in which an app writes a tombstone.
+    /// The chance, in per mille, that an app writes a tombstone in a step of 100 ms.
     var tombstonePerMille = 0
 
     var policy = Policy(name: "default")
@@ -112,7 +114,7 @@ struct SimulationParameters {
     /// Per mille of updates with a priority.
     var priorityPerMille = 0
     /// Per mille of pushes that get a 429.
-    var limitResponsePerMille = 0
+    var rateLimitPerMille = 0
     /// Per mille of apps that allow frequent updates.
     var frequentUpdatesPerMille = 0
     /// The maximum number of activities that are started on one device.
@@ -129,12 +131,13 @@ struct SimulationParameters {
     /// How commands are deferred; nil if nothing is deferred.
     var deferrals: Deferrals?
     var hasLongLives = false
-    /// The maximum number of starts of one activity's id, in runs of kind `lives`; 0 in all other kinds, which send at
-    /// most one start.
+    /// In runs of kind `lives`: the maximum number of starts for one activity's id. 0 in all other kinds: they start an
+    /// activity at most once.
     var livesPerActivityMax = 0
-    /// Per mille of 100 ms steps in which all workers stop for minutes.
+    /// The chance, in per mille, that all workers stop for minutes in a step of 100 ms.
     var timeJumpPerMille = 0
-    /// Per mille of 100 ms steps in which an outage of Redis or APNs begins. An outage lasts from seconds to a minute.
+    /// The chance, in per mille, that an outage of Redis or APNs begins in a step of 100 ms. An outage lasts from one
+    /// second to a minute.
     var outagePerMille = 0
     /// Per mille of starts whose device registers its push-to-start token up to 9 s after the start was sent.
     var lateStartTokenPerMille = 300
@@ -222,7 +225,7 @@ struct SimulationParameters {
         // The checks cannot know which life a loss of data has affected.
         wipesRedis = false
         livesPerActivityMax = random.number(2...4)
-        // Commands do not wait for a held start, so after a held start they might end as `ended`.
+        // Commands do not wait for a held start. So Redis might refuse the commands after it as `ended`.
         lateStartTokenPerMille = 0
         deferrals = Deferrals(&random)
     }
@@ -239,14 +242,14 @@ struct SimulationParameters {
             connectionCount: random.number(1...3),
             connectionLossPerMille: [0, 40, 150][random.number(0...2)],
             goAwayPerMille: [0, 40, 150][random.number(0...2)],
-            limitChangePerMille: [0, 100][random.number(0...1)],
+            streamLimitChangePerMille: [0, 100][random.number(0...1)],
             refusedStreamPerMille: [0, 50, 300][random.number(0...2)],
             resetStreamPerMille: [0, 50, 200][random.number(0...2)],
             lostResponsePerMille: [0, 50, 200][random.number(0...2)],
             unknownReasonPerMille: [0, 0, 50][random.number(0...2)],
             refusedProviderTokenPerMille: [0, 0, 100][random.number(0...2)],
             returnedPushPerMille: [0, 100][random.number(0...1)],
-            spentBudgetPerMille: [0, 0, 300][random.number(0...2)]
+            spentRetryBudgetPerMille: [0, 0, 300][random.number(0...2)]
         )
     }
 
@@ -275,7 +278,7 @@ struct SimulationParameters {
         policy.startBudget = makeBucket(random.number(1...3), [120, 3_600][random.number(0...1)], 0)
         alertPerMille = [0, 150, 500][random.number(0...2)]
         priorityPerMille = [0, 300][random.number(0...1)]
-        limitResponsePerMille = [0, 50, 300][random.number(0...2)]
+        rateLimitPerMille = [0, 50, 300][random.number(0...2)]
         frequentUpdatesPerMille = [0, 500, 1_000][random.number(0...2)]
         activitiesPerDevice = [1, 2, 6][random.number(0...2)]
         readAheadLagRecords = [1_000_000, 4, 20][random.number(0...2)]

@@ -8,18 +8,19 @@ struct RoundClaim: BitwiseCopyable {
     /// then grows no further.
     var consecutiveLossCount: UInt8 = 0
     /// How many times the round has waited after a claim, because the store may lack members
-    /// (``Audiences/mayHaveLostMembers(_:_:)``). At `memberWaitsMax` the round waits no more: the
-    /// suspicion may be wrong, because each failed attempt to connect counts as a loss.
+    /// (``Audiences/mayHaveLostMembers(_:_:)``). At `memberWaitsMax` the round waits no more: the suspicion may be
+    /// wrong, because each failed attempt to connect counts as a loss.
     ///
-    /// A wait that has lasted ``Audiences/membersWaitMillisecondsMax`` sets the count to `memberWaitsMax`. A wait after
-    /// a checkpoint does not count, because then the store itself has said that it lost the round.
+    /// A wait that has lasted ``Audiences/membersWaitMillisecondsMax`` sets the count to `memberWaitsMax`. A wait that
+    /// follows a checkpoint does not count: in its reply to the checkpoint, the store itself has said that it lost the
+    /// round.
     var memberWaitCount: UInt8 = 0
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// When the pause before the present claim ended (monotonic milliseconds); nil: it is the round's first claim. The
-    /// claim counts as held from this time on, although the round may have waited for members since, and the store
-    /// granted the claim later. So `consecutiveLossCount` may begin again too early, which does no harm.
+    /// Since when the present claim counts as held (monotonic milliseconds): since the end of the pause before the
+    /// claim. Nil: it is the round's first claim. The store may have granted the claim later, because the round has
+    /// waited for members since. So `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.

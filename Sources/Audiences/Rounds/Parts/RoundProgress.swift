@@ -21,13 +21,13 @@ struct RoundProgress: BitwiseCopyable {
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
     /// When the first version took over at the position at which the newest version begins (monotonic milliseconds);
-    /// nil: no version has taken over yet. If one more version takes over at this position, the round has sent nothing
-    /// since this time: see ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    /// nil: no version has taken over yet. If several versions began at this position, the round has sent nothing since
+    /// this time: see ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
     @CompactOptional var stalledSinceMilliseconds: Int64?
-    /// Since when members have waited for their turns (UNIX milliseconds). The wait begins with a version that comes
-    /// while no member waits: at the time at which the store admitted this version's command. It ends when the round
-    /// has reached all members. Versions that come during the wait do not begin it again. While no member waits, the
-    /// value has no meaning. A metric shows it (``RoundGauges``).
+    /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``). The wait
+    /// begins when the store admits a version that comes while no member waits. It ends when the round has reached all
+    /// members. Versions that come during the wait do not begin it again. While no member waits, the value has no
+    /// meaning.
     var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
     /// The position that the round has reached: no member below it waits for its turn. Usually it is ``sendPosition``.

@@ -29,9 +29,9 @@ struct RoundVersions: BitwiseCopyable {
     /// While this is set, the round does not wait for the record of `newestAdmitted`, as
     /// ``Audiences/awaitsNewerVersion(_:)`` explains.
     @CompactOptional var firstPassedOverOffset: Int64?
-    /// Whether the round was in the phase `claiming` when one of its records was last passed over (R30), whatever the
-    /// record's partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`): the
-    /// passed-over record may be one of theirs, and may get room only when the round's other records have settled.
+    /// Whether the round was in the phase `claiming` when one of its records was last passed over (R30), from any
+    /// partition. If true, the round skips the wait for the last owner's versions (`awaitingVersions`). The passed-over
+    /// record may be one of theirs, and may get room only when the round's other records have settled.
     var wasClaimingAtLastPassOver = false
 
     /// Forgets the newest settled and the newest admitted version. The next claim's reply names the newest admitted

@@ -5,9 +5,12 @@ extension OutageCase {
     /// machine may have other load.
     private static let freshnessP99MillisecondsMax: Int64 = 2_500
 
-    /// How long a record may wait for its commit with the worker's defaults. A worker defers a command after
-    /// `deferAfterMilliseconds`. If a push began just before, it first waits for the response, at most
-    /// `requestTimeoutMilliseconds`. One more second is for the commit, and one for the poll that measures it.
+    /// How long a record may wait for its commit with the worker's defaults: the sum of these times.
+    ///
+    /// - `deferAfterMilliseconds`: a worker defers a command after this time.
+    /// - `requestTimeoutMilliseconds`: if a push begins just before, the worker first waits at most this long for the
+    ///   response.
+    /// - One second for the commit, and one for the poll that measures the wait.
     private static let commitWaitMillisecondsMax: Int64 = {
         let defaults = WorkerConfiguration()
         return Int64(defaults.worker.deferAfterMilliseconds + defaults.apns.requestTimeoutMilliseconds) + 2_000
@@ -51,8 +54,8 @@ extension OutageCase {
                 OutageApp(name: "healthy", activityCount: 60),
             ],
             workers: OutageWorkers(
-                // These starts expire after 30 s. A worker does not defer a command that would expire before its
-                // deferred record is due. So the delay must be short.
+                // These starts expire after 30 s. A worker defers a command only if its deferred record is due before
+                // the command expires. So the delay must be short.
                 workerSettings: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policySettings: ["expiration": "{startSeconds: 30}"]
             ),

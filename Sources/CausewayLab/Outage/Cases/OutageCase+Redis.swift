@@ -1,5 +1,5 @@
 extension OutageCase {
-    private static let seasonApps = [OutageApp(pushStartedActivityCount: 40)]
+    private static let appsWithPushStarts = [OutageApp(pushStartedActivityCount: 40)]
     private static let threeWorkers = OutageWorkers(count: 3, laneCount: 1)
     private static let noFailuresOrInvalidations: [OutageExpectation] = [.noOutcome("failed"), .invalidationCount(0)]
     /// An alert may ring again if it rang at most this long before Redis lost data.
@@ -9,14 +9,14 @@ extension OutageCase {
         OutageCase(
             name: "redis-frozen",
             summary: "Redis is frozen for 8 s, in which the last commands come",
-            apps: seasonApps,
+            apps: appsWithPushStarts,
             steps: [OutageStep(at: 12_000, .freeze(.redis(0))), OutageStep(at: 20_000, .thaw(.redis(0)))],
             expectations: noFailuresOrInvalidations
         ),
         OutageCase(
             name: "redis-killed-and-empty",
             summary: "Redis is killed in mid-season and comes back empty after 2 s, with three workers",
-            apps: seasonApps,
+            apps: appsWithPushStarts,
             workers: threeWorkers,
             steps: [
                 OutageStep(at: 8_000, .kill(.redis(0)), alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds),
@@ -27,7 +27,7 @@ extension OutageCase {
         OutageCase(
             name: "redis-flushed",
             summary: "FLUSHALL in mid-season, with three workers",
-            apps: seasonApps,
+            apps: appsWithPushStarts,
             workers: threeWorkers,
             steps: [OutageStep(at: 8_000, .flushRedis, alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds)],
             expectations: noFailuresOrInvalidations
@@ -37,7 +37,7 @@ extension OutageCase {
             summary:
                 "The primary dies, and Sentinel promotes a replica that lacks the last 5 s, in which other tokens replaced all tokens "
                 + "of an app; with three workers",
-            apps: seasonApps,
+            apps: appsWithPushStarts,
             workers: threeWorkers,
             redis: .sentinel,
             steps: [
@@ -50,7 +50,7 @@ extension OutageCase {
         OutageCase(
             name: "redis-node-replaced",
             summary: "One of three servers of a cluster is killed and comes back empty after 3 s, with three workers",
-            apps: seasonApps,
+            apps: appsWithPushStarts,
             workers: threeWorkers,
             redis: .cluster(primaryCount: 3),
             steps: [

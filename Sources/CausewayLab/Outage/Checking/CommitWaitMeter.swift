@@ -1,14 +1,14 @@
 import Kafka
 
-/// Measures how long records wait for their commit: until the group's committed offset passes them. For this, the
-/// caller polls the committed offset and the end of each partition.
+/// Measures how long records wait for their commit: until the group's committed offset passes them. The caller polls
+/// the committed offset and the log end of each partition, and passes them to `addPoll`.
 ///
-/// The wait counts from the poll that first saw the record. A record that is written and committed between
-/// two polls counts as no wait.
+/// The wait counts from the poll that first saw the record. A record that is written and committed between two polls
+/// counts as no wait.
 struct CommitWaitMeter {
-    /// For each partition: the ends of its log that polls have found, oldest first. An end is removed when the
-    /// committed offset has reached it.
-    private var uncommittedEnds: [Int: [(seenAtMilliseconds: Int64, endOffset: Int64)]] = [:]
+    /// By partition: the log ends that polls have found, oldest first. A log end is removed when the committed offset
+    /// has reached it.
+    private var uncommittedLogEnds: [Int: [(seenAtMilliseconds: Int64, endOffset: Int64)]] = [:]
     private(set) var longestWaitMilliseconds: Int64 = 0
 
     /// Returns the longest wait since the last call.
@@ -22,13 +22,13 @@ struct CommitWaitMeter {
     /// - Parameter positions: the positions of all partitions, by partition number.
     mutating func addPoll(_ positions: [GroupPositionReader.Position], atMilliseconds: Int64) {
         for (partition, position) in positions.enumerated() {
-            var waitingEnds = uncommittedEnds[partition] ?? []
+            var waitingEnds = uncommittedLogEnds[partition] ?? []
             waitingEnds.append((atMilliseconds, position.logEndOffset))
             waitingEnds.removeAll { $0.endOffset <= position.committedOffset ?? 0 }
             if let oldest = waitingEnds.first {
                 longestWaitMilliseconds = max(longestWaitMilliseconds, atMilliseconds - oldest.seenAtMilliseconds)
             }
-            uncommittedEnds[partition] = waitingEnds
+            uncommittedLogEnds[partition] = waitingEnds
         }
     }
 }

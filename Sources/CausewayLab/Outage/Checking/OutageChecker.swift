@@ -2,8 +2,8 @@ import LiveActivity
 
 /// Compares a history with Causeway's promises. The same history always gives the same findings.
 ///
-/// - **lost**: an activity whose phone does not show the newest state that has not expired. Or an alert that
-///   is not too old and never rang, although no newer alert replaced it.
+/// - **lost**: an activity whose phone does not show the newest state, although this state has not expired. Or an alert
+///   that is not too old and never rang, although no newer alert replaced it.
 /// - **old**: a push that APNs accepted after its age limit (``AgeLimits``), or after a newer push of its
 ///   activity. Or an alert that rang after a newer alert. Or a push that no valid command requests.
 /// - **twice**: an alert or a start that reached a phone twice. A repeat that an ``AlertRepeatCause`` permits is
@@ -121,7 +121,7 @@ struct OutageChecker {
         }
     }
 
-    /// Whether a command was older than `seconds` at this time, UNIX milliseconds, by more than the tolerance.
+    /// Whether the age of a command at a given time (UNIX milliseconds) exceeds `seconds` by more than the tolerance.
     private func isOlder(_ command: OutageHistory.Command, thanSeconds seconds: Int64, at milliseconds: Int64) -> Bool {
         milliseconds - command.timestampMilliseconds > seconds * 1_000 + AgeLimits.toleranceMilliseconds
     }
@@ -212,8 +212,8 @@ struct OutageChecker {
     private mutating func checkLifetime(_ observations: ActivityObservations) {
         guard let afterLifetime else { return }
         let shouldRestart = afterLifetime == .restart && observations.commands.contains { $0.event == .start }
-        checkCount(observations.lifetimeEnds, expected: 1, "\(observations.activity): ended by its lifetime")
-        checkCount(
+        checkPushCount(observations.lifetimeEnds, expected: 1, "\(observations.activity): ended by its lifetime")
+        checkPushCount(
             observations.restarts,
             expected: shouldRestart ? 1 : 0,
             "\(observations.activity): started again after its lifetime"
@@ -223,7 +223,7 @@ struct OutageChecker {
         }
     }
 
-    private mutating func checkCount(_ pushes: [OutageHistory.Push], expected: Int, _ description: String) {
+    private mutating func checkPushCount(_ pushes: [OutageHistory.Push], expected: Int, _ description: String) {
         if pushes.count < expected { findings.losses.append("\(description) \(pushes.count) times, not \(expected)") }
         if pushes.count > expected { findings.repeats.append("\(description) \(pushes.count) times, not \(expected)") }
     }

@@ -13,10 +13,10 @@ struct OutageReport {
 
     /// The report as text: one line, followed by the broken promises.
     var text: String {
-        let silence = Numeral.seconds(milliseconds: findings.longestSilenceMilliseconds)
+        let silenceText = Numeral.seconds(milliseconds: findings.longestSilenceMilliseconds)
         let line =
             "\(hasSucceeded ? "ok    " : "BROKEN") \(name): lost \(findings.losses.count), old \(findings.oldPushes.count), "
-            + "twice \(findings.repeats.count), longest silence \(silence), "
+            + "twice \(findings.repeats.count), longest silence \(silenceText), "
             + "permitted repeats \(findings.permittedAlertRepeats.count)"
         let detailLines =
             findingLines("lost", findings.losses) + findingLines("old", findings.oldPushes)

@@ -3,8 +3,8 @@
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
     let minutes: [OutageMinute]
-    /// For each activity of the affected app, a flag for each push after the return of the app's host: whether the push
-    /// had the activity's newest state (``PushesAfterReturn``).
+    /// The pushes that each activity of the affected app got after its host had returned, in order. A flag says whether
+    /// the push had the activity's newest state (``PushesAfterReturn``).
     let newestStateFlagsAfterReturn: [String: [Bool]]
     /// Activities of both apps whose phone does not show the newest state at the end.
     let outdatedActivityCount: Int
@@ -19,12 +19,13 @@ struct OutageHourChecker {
     private var minutesDuringOutage: [OutageMinute] { minutes.filter(\.isHostUnreachable) }
 
     private var freshnessFailure: String? {
-        let late = minutesDuringOutage.filter {
+        let lateMinutes = minutesDuringOutage.filter {
             ($0.freshness.percentileMilliseconds(99) ?? .max) > schedule.freshnessP99MillisecondsMax
         }
-        return late.isEmpty
+        return lateMinutes.isEmpty
             ? nil
-            : "in \(late.count) minutes 99 of 100 healthy pushes took over \(schedule.freshnessP99MillisecondsMax) ms"
+            : "in \(lateMinutes.count) minutes 99 of 100 healthy pushes took over "
+                + "\(schedule.freshnessP99MillisecondsMax) ms"
     }
 
     private var commitWaitFailure: String? {
@@ -36,9 +37,9 @@ struct OutageHourChecker {
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
     /// not.
     private var memoryFailure: String? {
-        let halfCount = minutesDuringOutage.count / 2
-        guard let firstHalfBytes = minutesDuringOutage.prefix(halfCount).map(\.residentBytes).max(),
-            let secondHalfBytes = minutesDuringOutage.dropFirst(halfCount).map(\.residentBytes).max()
+        let firstHalfMinuteCount = minutesDuringOutage.count / 2
+        guard let firstHalfBytes = minutesDuringOutage.prefix(firstHalfMinuteCount).map(\.residentBytes).max(),
+            let secondHalfBytes = minutesDuringOutage.dropFirst(firstHalfMinuteCount).map(\.residentBytes).max()
         else { return nil }
         let isMemoryStable = secondHalfBytes <= firstHalfBytes + firstHalfBytes * schedule.memoryGrowthPercentMax / 100
         return isMemoryStable
@@ -46,9 +47,9 @@ struct OutageHourChecker {
     }
 
     private var pushFailure: String? {
-        let activitiesWithOtherPushes =
+        let wronglyPushedActivityCount =
             schedule.activityCount - newestStateFlagsAfterReturn.values.count { $0 == [true] }
-        return activitiesWithOtherPushes == 0
-            ? nil : "\(activitiesWithOtherPushes) affected activities did not get exactly one push, the newest"
+        return wronglyPushedActivityCount == 0
+            ? nil : "\(wronglyPushedActivityCount) affected activities did not get exactly one push, the newest"
     }
 }

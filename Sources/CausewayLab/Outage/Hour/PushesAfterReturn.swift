@@ -18,11 +18,11 @@ struct PushesAfterReturn {
 
     mutating func recordHostReturn() { hostPhase = .returned }
 
-    /// Records a push that the host has accepted.
+    /// Records a push that the host has accepted. Ignores two kinds of pushes:
     ///
-    /// Ignores pushes before the return. Also ignores pushes with an `aps.timestamp` up to the beginning of the outage:
-    /// the worker may have written them before the outage, and cannot take them back. The host reads them from its
-    /// sockets when it returns.
+    /// - pushes before the host's return
+    /// - pushes with an `aps.timestamp` up to the beginning of the outage. The worker may have written them to its
+    ///   connections before the outage. When the host returns, it reads them from its sockets.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard hostPhase == .returned, push.timestamp > outageBeganAtSeconds else { return }
         newestStateFlagsByActivity[push.activity, default: []].append(isNewest)

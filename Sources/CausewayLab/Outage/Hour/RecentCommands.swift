@@ -2,8 +2,7 @@
 /// commands to keep all of them.
 struct RecentCommands {
     /// The maximum number of commands that are kept for each activity. When an activity reaches this number, the older
-    /// half is dropped. For a push of a dropped command no command is found, and the push counts as older than all kept
-    /// commands.
+    /// half is removed. A push whose command was removed counts as older than all kept commands.
     private static let commandsPerActivityMax = 32
 
     private var commandsByActivity: [String: [OutageHistory.Command]] = [:]

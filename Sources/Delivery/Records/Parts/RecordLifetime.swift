@@ -7,9 +7,9 @@ struct RecordLifetime: BitwiseCopyable {
     /// Whether the command starts an activity again after the end of its lifetime. Set when the lane reads the record,
     /// also if the command is invalid.
     var isRestart = false
-    /// Whether this command is a `duplicate` of a version that was settled, but not shown
-    /// (`StoreReply.isUnshownDuplicate`). If such a command is the end of a lifetime, the life stays in the timetable,
-    /// so that the end is made again. Set by the reply to the admission.
+    /// Whether this command is a `duplicate` of a version that was settled, but that the phone did not show
+    /// (`StoreReply.isUnshownDuplicate`). If the command is the end of a lifetime, the life then stays in the
+    /// timetable, so that the end is made again. Set by the reply to the admission.
     var isUnshownDuplicate = false
     /// Whether a reply about this record named audiences that the member left. The activity is then not restarted after
     /// its lifetime, because the timetable keeps no states that came through an audience.

@@ -10,7 +10,7 @@ struct RecordPush: BitwiseCopyable {
     /// The HTTP status of APNs' last response; nil: no attempt has ended yet, or the last one had no response.
     var httpStatus: UInt16?
     /// The number of the connection of this lane's last attempt, which the next attempt avoids; 0: there was none. No
-    /// connection has the number 0, so the pool compares the number without another test.
+    /// connection has the number 0, and an optional would make each record's slot larger.
     var avoidedConnectionNumber: UInt32 = 0
     /// The `aps.timestamp` that Redis chose; no meaning before Redis has allowed the push.
     var sentTimestamp: Int64 = 0

@@ -1,8 +1,8 @@
 import LiveActivity
 
 /// What only a registration has (`RecordKind.registration`), from its receipt on. The token is in `RecordSlot.token`.
-/// If the token releases a held command, the slot becomes this command's, and `audienceDigests` and `wasHeldStart` are
-/// cleared.
+/// When the token releases a held command, the slot becomes the slot of that command, and `audienceDigests` and
+/// `wasHeldStart` are cleared.
 struct RecordRegistration: BitwiseCopyable {
     /// The digests of the audiences that the registration names.
     var audienceDigests = BlockRange()
@@ -15,7 +15,7 @@ struct RecordRegistration: BitwiseCopyable {
     /// Whether this registration need not notify any audience: all audiences are already notified, or the record
     /// registers its token only to get a held command.
     var skipsMembershipChange = false
-    /// Whether the record has become a registration again, after it was a held start that is now finished. It then
+    /// Whether the record was a held start, and has become a registration again when the start was finished. It then
     /// registers the token again, to get the device's next held start.
     var wasHeldStart = false
 }

@@ -2,8 +2,8 @@ import Testing
 
 @testable import CausewayWorker
 
-/// ``MarkStep`` decides what a worker does about one partition, given the partition's marks on all primaries. (R24)
-@Suite struct MarkStepTests {
+/// ``MarkAction`` decides what a worker does about one partition, given the partition's marks on all primaries. (R24)
+@Suite struct MarkActionTests {
     private func status(
         startOffset: Int64? = 40,
         settledEndOffset: Int64 = 100,
@@ -21,73 +21,73 @@ import Testing
 
     /// - Parameter primaries: the run id and the mark of each primary. The text of a mark has three words: a run id, an
     ///   offset, and the identifier of a rereading in hexadecimal (`1a` is 26). A missing word is `-`.
-    private func step(
+    private func next(
         _ status: PartitionRereadingStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
         isFirstCheck: Bool = false
-    ) -> MarkStep {
+    ) -> MarkAction {
         let marks = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
-        return MarkStep.next(for: status, primaries: marks, isFirstCheck: isFirstCheck)
+        return MarkAction.next(for: status, primaries: marks, isFirstCheck: isFirstCheck)
     }
 
     @Test func `Nothing is done for an unchanged primary`() {
-        #expect(step(status(), ("a", "a 100 -")) == .keep)
-        #expect(step(status(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
-        #expect(step(status(), ("a", "a 99 -"), ("b", "b 100 -")) == .advance([0]))
+        #expect(next(status(), ("a", "a 100 -")) == .keep)
+        #expect(next(status(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
+        #expect(next(status(), ("a", "a 99 -"), ("b", "b 100 -")) == .advance([0]))
     }
 
     @Test func `For an empty primary everything is read again`() {
-        #expect(step(status(), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
-        #expect(step(status(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isPrimaryEmptied: true))
-        #expect(step(status(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true))
         // A mark that cannot be read counts as missing.
-        #expect(step(status(), ("a", "a -1 -")) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(), ("a", "a -1 -")) == .reread([0], from: nil, isPrimaryEmptied: true))
     }
 
     @Test func `For a new server process the possibly missing records are read again`() {
-        #expect(step(status(), ("b", "a 90 -")) == .reread([0], from: 90, isPrimaryEmptied: false))
-        #expect(step(status(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isPrimaryEmptied: false))
-        #expect(step(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(), ("b", "a 90 -")) == .reread([0], from: 90, isPrimaryEmptied: false))
+        #expect(next(status(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isPrimaryEmptied: false))
+        #expect(next(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isPrimaryEmptied: true))
     }
 
     /// The Redis user may have no right to read the run id.
     @Test func `A primary without a run id counts as unchanged`() {
-        #expect(step(status(), ("", "a 100 -")) == .keep)
-        #expect(step(status(), ("a", "- 100 -")) == .keep)
-        #expect(step(status(), ("", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(), ("", "a 100 -")) == .keep)
+        #expect(next(status(), ("a", "- 100 -")) == .keep)
+        #expect(next(status(), ("", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
     }
 
     @Test func `A group that is new to a partition misses no records`() {
-        #expect(step(status(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirstMarks([0]))
+        #expect(next(status(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirstMarks([0]))
         // The first check wrote a mark. If the mark is missing at a later check, Redis has lost it.
-        #expect(step(status(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(next(status(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
         #expect(
-            step(status(startOffset: nil), ("a", nil), isFirstCheck: true)
+            next(status(startOffset: nil), ("a", nil), isFirstCheck: true)
                 == .reread([0], from: nil, isPrimaryEmptied: true)
         )
         // A partition that is already being read again is not new to the group, so a missing mark is a loss.
         let rereadingStatus = status(startOffset: 0, (1, false))
         #expect(
-            step(rereadingStatus, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true)
+            next(rereadingStatus, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: true)
         )
     }
 
     @Test func `A rereading in progress is completed once`() {
-        #expect(step(status((26, false)), ("a", "a - 1a")) == .keep)
-        #expect(step(status((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
-        #expect(step(status((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
+        #expect(next(status((26, false)), ("a", "a - 1a")) == .keep)
+        #expect(next(status((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
+        #expect(next(status((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
     }
 
     @Test func `A rereading begins again after another loss`() {
-        #expect(step(status((26, false)), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
-        #expect(step(status((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
-        #expect(step(status((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isPrimaryEmptied: false))
+        #expect(next(status((26, false)), ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+        #expect(next(status((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
+        #expect(next(status((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isPrimaryEmptied: false))
     }
 
     /// The worker that began the rereading has ended or lost the partition, so this worker begins the rereading again.
     @Test func `A rereading that another worker began is begun again`() {
-        #expect(step(status(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: false))
-        #expect(step(status((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
+        #expect(next(status(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isPrimaryEmptied: false))
+        #expect(next(status((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isPrimaryEmptied: false))
     }
 
     @Test func `A mark is read as it was written`() {

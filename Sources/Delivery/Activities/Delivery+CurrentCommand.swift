@@ -1,0 +1,118 @@
+import LiveActivity
+
+/// Ends the work on an activity's current command, because the command:
+///
+///     gets an outcome                                 finishCurrentCommand
+///     is replaced by a waiting command                supersedeAndEndCurrentCommand
+///     must wait for its turn again                    putBackCurrentCommand, then endCurrentCommand
+///     waits for a carrier of its alert                awaitCarrierOrFinish (`Delivery+Riders.swift`)
+///     goes to the deferred topic                      deferCurrentCommand (`Delivery+Deferring.swift`)
+///     is left to the next owner of its partition      dropCurrentCommand
+///
+/// Each row ends with the beginning of the activity's next command. If the activity has none and no wait, its slot is
+/// freed. So the caller must not use `activity` afterwards: a use of a freed slot traps.
+extension Delivery {
+    /// Returns the activity of a current command. Traps if the activity is not in the phase that the caller expects.
+    @inline(__always)
+    func activityOfCurrentCommand(_ record: RecordIndex, in phase: ActivityPhase) -> ActivityIndex {
+        let activity = records[record].activity
+        let slot = activities.address(of: activity)
+        precondition(slot.pointee.phase == phase && slot.pointee.currentCommand == record)
+        return activity
+    }
+
+    /// Finishes the current command and begins the activity's next one. Afterwards the caller must not use the
+    /// activity, which may be freed.
+    ///
+    /// - Parameters:
+    ///   - settlement: how Redis must settle the command's version; nil: the record keeps its settlement, if it has
+    ///     one. The record needs a settlement after the verdict `send`, and for a start that was attempted. Otherwise
+    ///     Redis would keep the version as one that is being sent, and other records of the command would not be
+    ///     duplicates. Exception: Redis has refused the command's next call (`handleRefusedCall`). In all other cases
+    ///     Redis has not admitted the command, or has decided its outcome itself, and needs no settlement.
+    ///   - reason: nil: the record keeps its reason, if it has one.
+    mutating func finishCurrentCommand(
+        _ record: RecordIndex,
+        _ outcome: Outcome,
+        settlement: Settlement?,
+        reason: StaticString? = nil,
+        now: Moment
+    ) {
+        let activity = records[record].activity
+        precondition(activities[activity].currentCommand == record)
+        if let settlement { records[record].ending.settlement = settlement }
+        if let reason { records[record].setReason(reason) }
+        finish(record, outcome)
+        endCurrentCommand(of: activity, now: now)
+    }
+
+    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
+    /// activity's next command. Afterwards the caller must not use `activity`.
+    mutating func supersedeAndEndCurrentCommand(
+        of activity: ActivityIndex,
+        settlement: Settlement?,
+        now: Moment
+    ) {
+        supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
+        endCurrentCommand(of: activity, now: now)
+    }
+
+    /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The slot of the
+    /// current command may then be free, so the caller must change the activity's phase at once.
+    mutating func supersedeCurrentCommand(of activity: ActivityIndex, settlement: Settlement?, now: Moment) {
+        guard let replacement = commandReplacingCurrent(of: activity) else {
+            preconditionFailure("no waiting command replaces the current one")
+        }
+        let current = activities[activity].currentCommand
+        if let settlement { records[current].ending.settlement = settlement }
+        records.passToken(from: current, to: replacement)
+        supersede(current, by: replacement, now: now)
+        if let head = activities[activity].waitingList.head, head != replacement, records[head].event == .end {
+            moveOlderAlert(to: head, of: activity, now: now)
+        }
+    }
+
+    /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
+    /// `endCurrentCommand`.
+    ///
+    /// The command comes before newer ones in the list. It replaces older commands that the lane has read since the
+    /// command began (`insertReplacingOlder`). The end of a lifetime comes after all others.
+    mutating func putBackCurrentCommand(of activity: ActivityIndex, now: Moment) {
+        let current = activities[activity].currentCommand
+        if isCurrentCommandReplaced(of: activity) {
+            countReplacedCommand(of: current)
+            return supersedeCurrentCommand(of: activity, settlement: nil, now: now)
+        }
+        guard !records[current].lifetime.isEnd else { return putBackLifetimeEnd(current, of: activity, now: now) }
+        insertReplacingOlder(
+            current,
+            before: firstWaitingCommand(notBefore: current, of: activity),
+            of: activity,
+            now: now
+        )
+        if records[current].event == .end { moveOlderAlert(to: current, of: activity, now: now) }
+    }
+
+    /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
+    /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
+    /// use `activity`: an activity without a command and without a wait is freed.
+    mutating func endCurrentCommand(of activity: ActivityIndex, now: Moment) {
+        let hadCredit = activities[activity].phase.hasCredit
+        activities.enter(.idle, activity)
+        if hadCredit { returnCredit(of: activity, now: now) }
+        beginNextCommand(of: activity, now: now)
+    }
+
+    /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
+    /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
+    mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
+        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
+        // First make the activity idle, because this clears its current command. Then `drop` puts the record's rider
+        // back into the waiting list. There the rider's alert is compared with the alert of the current command
+        // (`isOlderThanAlertUnderWay`), and the dropped command must not count any more.
+        activities.enter(.idle, activity)
+        drop(record, now: now)
+        if hadCredit { returnCredit(of: activity, now: now) }
+        beginNextCommand(of: activity, now: now)
+    }
+}
