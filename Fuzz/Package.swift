@@ -1,9 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// A separate package, so that users of Causeway do not build the fuzzer. `.ci/fuzz` passes settings that a
-// manifest cannot: flags for coverage and AddressSanitizer that also apply to Causeway's modules, and the
-// path of libFuzzer's library in the toolchain.
+// A separate package, so that users of Causeway do not build the fuzzer. `.ci/fuzz` passes settings that a manifest
+// cannot: flags for coverage and AddressSanitizer that also apply to Causeway's modules, and the path of libFuzzer's
+// library in the toolchain.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),

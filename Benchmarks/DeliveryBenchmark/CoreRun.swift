@@ -1,9 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// Runs the core without I/O. It allows each admission as Redis would, accepts each push as APNs
-/// would and acknowledges each result as Kafka would. So the measured time is that of the core and of
-/// writing the results.
+/// Runs the core without I/O. It allows each admission as Redis would, accepts each push as APNs would and acknowledges
+/// each result as Kafka would. So the measured time is that of the core and of writing the results.
 final class CoreRun {
     static let activityCount = 4_096
     static let activitiesPerBatch = 512

@@ -1,7 +1,7 @@
 import Foundation
 
-/// The commands of a batch: how many belong to the same activity, and how their states differ. Only the
-/// newest command of an activity is sent.
+/// The commands of a batch: how many belong to the same activity, and how their states differ. Only the newest command
+/// of an activity is sent.
 enum Workload: String, CaseIterable {
     /// One command for each activity, so each command is sent.
     case spread
@@ -106,8 +106,8 @@ struct CommandFeed: ~Copyable {
 
     deinit { records.deallocate() }
 
-    /// Returns the command of an activity with a new timestamp. The bytes are valid until the next call
-    /// for the same activity.
+    /// Returns the command of an activity with a new timestamp. The bytes are valid until the next call for the same
+    /// activity.
     mutating func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
         let record = UnsafeMutableRawBufferPointer(
             rebasing: records[recordOffsets[activity]..<recordOffsets[activity + 1]]

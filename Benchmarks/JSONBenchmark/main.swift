@@ -8,8 +8,7 @@ enum DecoderKind: String, CaseIterable {
     case ours
     /// Our decoder with the same `aps` dictionary each time, as if one state were sent to many activities.
     case oursRepeated = "ours-repeated"
-    /// Our decoder with another `aps` dictionary each time, so that its cache of the last
-    /// dictionary never helps.
+    /// Our decoder with another `aps` dictionary each time, so that its cache of the last dictionary never helps.
     case oursChanged = "ours-changed"
     case simdjsonFields = "simdjson-fields"
     case simdjsonParse = "simdjson-parse"

@@ -1,8 +1,8 @@
 import Glibc
 import Redis
 
-/// A redis-server for the benchmark. It stores nothing on disk and listens on a Unix socket and on an
-/// ephemeral loopback port.
+/// A redis-server for the benchmark. It stores nothing on disk and listens on a Unix socket and on an ephemeral
+/// loopback port.
 ///
 /// The tests' `RedisServer` is not used here, because its target imports the testing library.
 final class RedisServerProcess {

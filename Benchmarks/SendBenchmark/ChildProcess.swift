@@ -39,8 +39,7 @@ struct ChildProcess {
         return String(decoding: line.prefix { $0 != 0 && $0 != 10 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Waits for the child's end. Returns the rest of its output and its CPU time in microseconds, or nil if
-    /// it failed.
+    /// Waits for the child's end. Returns the rest of its output and its CPU time in microseconds, or nil if it failed.
     func wait() -> (lines: [String], cpuMicroseconds: Int64)? {
         var lines: [String] = []
         while let line = readLine() { lines.append(line) }

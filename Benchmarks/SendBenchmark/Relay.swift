@@ -2,9 +2,9 @@ import CTimerDescriptor
 import Glibc
 import Reactor
 
-/// Simulates the distance to APNs: a process between client and server that delays all bytes in both
-/// directions by half a round trip. Flow control and responses are delayed as on a real network. The relay's
-/// CPU time does not count as the client's.
+/// Simulates the distance to APNs: a process between client and server that delays all bytes in both directions by half
+/// a round trip. Flow control and responses are delayed as on a real network. The relay's CPU time does not count as
+/// the client's.
 struct RelayProcess {
     let port: Int
     private let child: ChildProcess
@@ -88,8 +88,8 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     private var delayedPieces: [DelayedBytes] = []
     private var firstPieceIndex = 0
     private var isTimerSet = false
-    /// A timer with nanoseconds. The loop's own timers round up to milliseconds, so 60 ms for both
-    /// directions would become 62 ms.
+    /// A timer with nanoseconds. The loop's own timers round up to milliseconds, so 60 ms for both directions would
+    /// become 62 ms.
     private let timerDescriptor: Int32
 
     init(loop: EventLoop, descriptor: Int32, to address: SocketAddress, delayNanoseconds: Int64) throws {
@@ -145,7 +145,7 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
         setTimer()
     }
 
-    func streamDrained(_ stream: Stream) {}
+    func streamHasRoom(_ stream: Stream) {}
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
         loop.remove(descriptor: timerDescriptor)

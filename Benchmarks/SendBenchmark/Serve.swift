@@ -60,8 +60,8 @@ func serve(_ initialArguments: Arguments) async throws {
 private func addActivities(to simulator: Simulator, tokensFile: String) async throws {
     let anything = try Shape(json: #"{}"#)
     let tokens = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) -> [String] in
-        try devices.declare(
-            app: SimulatedApp.bundle,
+        try devices.declareApp(
+            SimulatedApp.bundle,
             teamIdentifier: nil,
             types: [.init(name: SimulatedApp.type, attributes: anything, contentState: anything)]
         )

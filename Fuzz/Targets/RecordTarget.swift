@@ -21,8 +21,8 @@ func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     }
 }
 
-/// Checks the decoder of registrations. The input is a record. Rules: a fault has a message and a place in
-/// the record. The texts of an accepted record are UTF-8.
+/// Checks the decoder of registrations. The input is a record. Rules: a fault has a message and a place in the record.
+/// The texts of an accepted record are UTF-8.
 func registrationViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {

@@ -1,7 +1,7 @@
 @testable import APNs
 
-/// Checks the reader of APNs' response bodies. The input is a body that may end anywhere. Rule: the reason
-/// that the reader finds is inside the body, between quotes.
+/// Checks the reader of APNs' response bodies. The input is a body that may end anywhere. Rule: the reason that the
+/// reader finds is inside the body, between quotes.
 func responseViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { bytes in
         let body = ResponseBody(bytes)

@@ -161,8 +161,8 @@ struct CircuitBreaker {
         if case .open(_, let probeAt) = state { probeAt } else { nil }
     }
 
-    /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that
-    /// the next response belongs to the probe.
+    /// Whether the pool may send a probe now. The probe must be due, and no push may be in flight, so that the next
+    /// response belongs to the probe.
     func permitsProbe(inFlightPushCount: Int, nowMilliseconds: Int64) -> Bool {
         guard let dueAtMilliseconds = probeAtMilliseconds else { return false }
         return nowMilliseconds >= dueAtMilliseconds && inFlightPushCount == 0

@@ -34,8 +34,7 @@ extension Connection {
         case FrameType.pushPromise:
             throw ConnectionFault(.protocolError, "PUSH_PROMISE, which we have disabled (RFC 9113, 8.4)")
         default:
-            // PRIORITY is deprecated, and frames of unknown types must be ignored (RFC 9113, sections 5.3.2
-            // and 5.5).
+            // PRIORITY is deprecated, and frames of unknown types must be ignored (RFC 9113, sections 5.3.2 and 5.5).
             break
         }
     }
@@ -80,8 +79,8 @@ extension Connection {
         }
         guard !head.isMalformed, head.status != 0 else { return resetStream(slotIndex, .protocolError) }
         if head.status < 200 {
-            // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections
-            // 8.1 and 8.6).
+            // An informational response does not end the stream, and HTTP/2 has no 101 (RFC 9113, sections 8.1 and
+            // 8.6).
             if endsStream || head.status == 101 { resetStream(slotIndex, .protocolError) }
             return
         }

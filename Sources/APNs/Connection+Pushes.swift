@@ -281,8 +281,7 @@ extension Connection {
 
     private func responseKind(_ slot: PushSlot, wasStreamRefused: Bool) -> PushResponse.Kind {
         if slot.status >= 200 { return .responded }
-        // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was
-        // not sent.
+        // APNs does not process a refused stream (RFC 9113, section 8.7), nor a request whose last byte was not sent.
         return wasStreamRefused || slot.phase == .queued ? .notProcessed : .ambiguous
     }
 

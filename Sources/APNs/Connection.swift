@@ -279,8 +279,8 @@ enum ConnectionLimits {
     /// Bytes that the server may send on the whole connection before it needs a WINDOW_UPDATE: room for
     /// thousands of APNs' responses.
     static let receiveWindowBytes = 1 << 20
-    /// The smallest send window with which the connection takes another push while pushes are in flight. It
-    /// has room for the largest body, which is a broadcast's.
+    /// The smallest send window with which the connection takes another push while pushes are in flight. It has room
+    /// for the largest body, which is a broadcast's.
     static let sendWindowBytesMin: Int64 = 5_120
     /// How many bytes of a response's body, padding included, may arrive before the stream ends. After more bytes, the
     /// stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
@@ -319,7 +319,7 @@ extension Connection {
         schedule(.settingsTimeout, afterMilliseconds: configuration.settingsTimeoutMilliseconds)
     }
 
-    fileprivate func streamDrained() {
+    fileprivate func streamHasRoom() {
         // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
         sendWaitingBodies()
@@ -359,8 +359,8 @@ private final class StreamRelay: StreamHandler {
         connection.receive(bytes)
     }
 
-    func streamDrained(_ stream: Stream) {
-        connection.streamDrained()
+    func streamHasRoom(_ stream: Stream) {
+        connection.streamHasRoom()
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {

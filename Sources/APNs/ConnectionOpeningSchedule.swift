@@ -91,8 +91,7 @@ struct ConnectionOpeningSchedule {
         backoff.recordFailure()
     }
 
-    /// Returns the next connection's number. Numbers start at 1, so that a caller may use 0 for no
-    /// connection.
+    /// Returns the next connection's number. Numbers start at 1, so that a caller may use 0 for no connection.
     mutating func makeConnectionNumber() -> UInt32 {
         lastConnectionNumber = lastConnectionNumber == .max ? 1 : lastConnectionNumber + 1
         return lastConnectionNumber

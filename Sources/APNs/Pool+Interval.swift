@@ -73,7 +73,7 @@ extension Pool {
     func beginSizingInterval() {
         intervalCounts = PoolSizing.IntervalCounts()
         retryInconclusiveConnections()
-        intervalBeganAtMilliseconds = loop.nowMilliseconds
+        sizingIntervalBeganAtMilliseconds = loop.nowMilliseconds
         sizingTimer = loop.schedule(
             afterMilliseconds: PoolSizing.intervalMilliseconds,
             handler: self,
@@ -96,7 +96,8 @@ extension Pool {
     /// Ends the time in which the pool starves, and adds its part in the current interval to `starvedMilliseconds`.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
-        intervalCounts.starvedMilliseconds += loop.nowMilliseconds - max(sinceMilliseconds, intervalBeganAtMilliseconds)
+        intervalCounts.starvedMilliseconds +=
+            loop.nowMilliseconds - max(sinceMilliseconds, sizingIntervalBeganAtMilliseconds)
         starvedSinceMilliseconds = nil
     }
 
@@ -122,8 +123,8 @@ extension Pool {
 }
 
 extension Connection {
-    /// Whether the connection's token was signed by another key than the one in use. False while the
-    /// connection tries a candidate key, which is not in use yet.
+    /// Whether the connection's token was signed by another key than the one in use. False while the connection tries a
+    /// candidate key, which is not in use yet.
     fileprivate func isSignedByKey(otherThan generation: Int) -> Bool {
         guard let providerToken, trialToken == nil else { return false }
         return providerToken.keyGeneration != generation

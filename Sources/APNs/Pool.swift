@@ -2,9 +2,9 @@ public import Reactor
 
 /// The connections of one lane to APNs for one app in one environment.
 ///
-/// A pool belongs to the thread of its loop: all calls come from that thread, and the pool calls its handler
-/// on that thread. The pool opens its connections one after the other, replaces connections that end, and
-/// spreads the pushes over its connections.
+/// A pool belongs to the thread of its loop: all calls come from that thread, and the pool calls its handler on that
+/// thread. The pool opens its connections one after the other, replaces connections that end, and spreads the pushes
+/// over its connections.
 public final class Pool {
     enum Phase {
         /// `start` has not been called. Next: `running`, `draining` or `closed`.
@@ -32,7 +32,7 @@ public final class Pool {
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
     var intervalCounts = PoolSizing.IntervalCounts()
-    var intervalBeganAtMilliseconds: Int64 = 0
+    var sizingIntervalBeganAtMilliseconds: Int64 = 0
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var openingSchedule: ConnectionOpeningSchedule
@@ -138,6 +138,8 @@ public final class Pool {
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
         }
+        // This also counts a push that tests the token of another connection. The preferred connection then gets one
+        // push fewer in a row, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
         intervalCounts.peakInFlightPushCount = max(
@@ -265,6 +267,7 @@ public final class Pool {
         // A broadcast has no device token, so its response says nothing about tokens.
         if response.disposition == .accepted, !isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
+        // Only now, because ``trustsTokenRefusals`` must not count this refusal while the handler judges it.
         if sample == .suspect { hasAcceptedPushSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }

@@ -33,8 +33,8 @@ public struct PoolConfiguration {
     public var connectTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the end of the handshake to the server's SETTINGS frame. Range 10 to 120,000.
     public var settingsTimeoutMilliseconds: Int64 = 5_000
-    /// After this time without a received byte, the connection sends a PING. Apple suggests one hour. Range
-    /// 10 to 86,400,000.
+    /// After this time without a received byte, the connection sends a PING. Apple suggests one hour. Range 10 to
+    /// 86,400,000.
     public var pingAfterIdleMilliseconds: Int64 = 3_600_000
     /// The longest time that the connection waits for the acknowledgement of a PING before it closes. Range 10 to
     /// 120,000.

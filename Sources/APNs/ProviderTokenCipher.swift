@@ -2,9 +2,9 @@ import COpenSSL
 import Glibc
 
 /// Encrypts provider tokens before they are written to Redis, because other programs may read Redis. It uses
-/// AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes
-/// after it. The tag also covers a name, which the caller chooses for each team and key. Bytes that were sealed for one
-/// name do not decrypt under another name.
+/// AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes after it. The
+/// tag also covers a name, which the caller chooses for each team and key. Bytes that were sealed for one name do not
+/// decrypt under another name.
 public struct ProviderTokenCipher: Sendable {
     static let keyByteCount = 32
     static let nonceByteCount = 12
@@ -24,20 +24,22 @@ public struct ProviderTokenCipher: Sendable {
             throw InvalidSettingError(setting: keyFile, detail: String(cString: strerror(errno)))
         }
         defer { close(descriptor) }
-        var bytes = [UInt8](repeating: 0, count: 128)
-        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        var contents = [UInt8](repeating: 0, count: 128)
+        let count = Glibc.read(descriptor, &contents, contents.count)
         guard count > 0 else { throw InvalidSettingError(setting: keyFile, detail: requirement) }
-        bytes.removeLast(bytes.count - count)
-        if bytes.count == Self.keyByteCount {
-            key = bytes
+        contents.removeLast(contents.count - count)
+        if contents.count == Self.keyByteCount {
+            key = contents
             return
         }
-        while let last = bytes.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") { bytes.removeLast() }
+        while let last = contents.last, last == UInt8(ascii: "\n") || last == UInt8(ascii: "\r") {
+            contents.removeLast()
+        }
         var decoded = [UInt8](repeating: 0, count: 96)
         // OpenSSL decodes 44 digits with one padding digit to 33 bytes. The last of these bytes is only
         // padding.
-        guard bytes.count == 44, bytes.last == UInt8(ascii: "="), bytes[42] != UInt8(ascii: "="),
-            EVP_DecodeBlock(&decoded, bytes, 44) == 33
+        guard contents.count == 44, contents.last == UInt8(ascii: "="), contents[42] != UInt8(ascii: "="),
+            EVP_DecodeBlock(&decoded, contents, 44) == 33
         else { throw InvalidSettingError(setting: keyFile, detail: requirement) }
         key = Array(decoded.prefix(Self.keyByteCount))
     }

@@ -1,8 +1,8 @@
 /// Decides what a process does about the provider token that all workers share through Redis. It does no I/O.
 ///
-/// *When to renew* depends on how long Redis has kept the token, because all processes see the same time
-/// there. So a process with a wrong clock does not renew too early or too often. *Whether to use the token*
-/// depends on its `iat` and the process's clock.
+/// *When to renew* depends on how long Redis has kept the token, because all processes see the same time there. So a
+/// process with a wrong clock does not renew too early or too often. *Whether to use the token* depends on its `iat`
+/// and the process's clock.
 public enum ProviderTokenRenewal {
     /// How long Redis keeps a token: as long as connections may use it.
     public static let timeToLiveMilliseconds = ProviderTokenTimes.ageSecondsMax * 1_000

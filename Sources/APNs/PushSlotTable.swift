@@ -3,8 +3,8 @@ struct PushSlot {
     enum Phase: UInt8 {
         /// The slot is in the list of free slots.
         case free
-        /// The header is written to the connection, but the body's last byte is not. APNs cannot have
-        /// processed the push.
+        /// The header is written to the connection, but the body's last byte is not. APNs cannot have processed the
+        /// push.
         case queued
         /// All bytes have been written to the connection.
         case sent

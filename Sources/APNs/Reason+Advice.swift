@@ -1,6 +1,5 @@
 extension Reason {
-    /// What an operator can do when APNs refuses a broadcast or a request about channels; empty if there is
-    /// no advice.
+    /// What an operator can do when APNs refuses a broadcast or a request about channels; empty if there is no advice.
     ///
     /// ``ResponseDisposition/retryHelps`` says whether a retry helps.
     public var advice: StaticString {

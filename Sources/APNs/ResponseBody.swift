@@ -14,8 +14,8 @@ struct ResponseBody {
 
     var reason: Reason { Reason(text: reasonText) }
 
-    /// The deepest nesting of a value that the scanner skips. A deeper value ends the scan, and the rest of
-    /// the body is ignored.
+    /// The deepest nesting of a value that the scanner skips. A deeper value ends the scan, and the rest of the body is
+    /// ignored.
     private static let depthMax = 8
 
     init() {}

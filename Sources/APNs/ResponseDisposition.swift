@@ -7,8 +7,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs cannot take the push now (5xx except 503 Shutdown, or TooManyProviderTokenUpdates). Later, send the state
     /// that is then the newest.
     case retryLater
-    /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
-    /// send less often.
+    /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and send less
+    /// often.
     case throttled
     /// APNs responded with ExpiredProviderToken or UnrelatedKeyIdInToken. Send the push again. The pool replaces the
     /// connection, and also the token if it is at least 20 minutes old.

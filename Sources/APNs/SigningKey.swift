@@ -50,8 +50,8 @@ public struct SigningKey: Sendable {
         }
     }
 
-    /// Signs a message. The signature has JWS form: R and S, 32 big-endian bytes each (RFC 7518, section
-    /// 3.4). Returns nil if OpenSSL fails.
+    /// Signs a message. The signature has JWS form: R and S, 32 big-endian bytes each (RFC 7518, section 3.4). Returns
+    /// nil if OpenSSL fails.
     func signature(of message: [UInt8]) -> [UInt8]? {
         key.signature(of: message)
     }

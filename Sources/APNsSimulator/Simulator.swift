@@ -9,7 +9,7 @@ import Synchronization
 ///     let simulator = Simulator(configuration)
 ///     try await simulator.start()
 ///     try await simulator.withDevices { devices, now in
-///         try devices.declare(app: "com.example.scores", teamIdentifier: nil, types: [match])
+///         try devices.declareApp("com.example.scores", teamIdentifier: nil, types: [match])
 ///     }
 ///
 /// Other processes can use the same functions over HTTP: see `ControlInterface`.
@@ -136,8 +136,8 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Ends all connections and threads. Requests in flight get no response. Does nothing if the service is
-    /// not running.
+    /// Ends all connections and threads. Requests in flight get no response. Does nothing if the service is not
+    /// running.
     public func stop() async {
         let runningService = phase.withLock { phase -> RunningService? in
             guard case .running(let runningService) = phase else { return nil }
@@ -289,8 +289,8 @@ public final class Simulator: Sendable {
         try await runOnEveryThread { $0.makeAllConnectionsHalfOpen(stopsReading: stopsReading) }
     }
 
-    /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies
-    /// are not affected.
+    /// Advances the clock of the simulated world: activities grow old and provider tokens expire. Latencies are not
+    /// affected.
     ///
     /// - Parameter milliseconds: at least 0. All advances together are limited to ten years.
     public func advanceClock(milliseconds: Int64) async throws(SimulatorError) {

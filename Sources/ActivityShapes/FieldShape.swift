@@ -34,8 +34,8 @@ public indirect enum FieldShape: Equatable, Sendable {
         case (.array(let first), .array(let second)): return .array(first.merged(with: second))
         case (.dictionary(let first), .dictionary(let second)): return .dictionary(first.merged(with: second))
         case (.object(let first), .object(let second)):
-            // The type decoded a field in only one of two examples, and the recorder does not know why. So
-            // the field becomes optional.
+            // The type decoded a field in only one of two examples, and the recorder does not know why. So the field
+            // becomes optional.
             return .object(
                 first.merging(second) { $0.merged(with: $1) }
                     .mapValuesWithKeys { key, shape in

@@ -45,8 +45,8 @@ struct ShapeRecorder: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        // The type decodes an array element by element: for example, a point decodes two numbers. The
-        // recorder cannot know how many elements the type needs.
+        // The type decodes an array element by element: for example, a point decodes two numbers. The recorder cannot
+        // know how many elements the type needs.
         recording.describesOnlyExample = true
         return UnkeyedExampleContainer(elements: example?.elements ?? [], depth: depth)
     }
@@ -79,8 +79,7 @@ struct ShapeRecorder: Decoder {
         return recording.shape
     }
 
-    /// Returns a shape that allows all examples. Without examples, the shape is recorded from invented
-    /// values.
+    /// Returns a shape that allows all examples. Without examples, the shape is recorded from invented values.
     static func mergedShape<Value: Decodable>(_ type: Value.Type, _ examples: [ExampleValue], depth: Int) -> FieldShape
     {
         let shapes = examples.map { shape(of: type, from: $0, depth: depth) }
@@ -120,8 +119,8 @@ struct ShapeRecorder: Decoder {
         guard numbers.count == type.allCases.count, let largest = numbers.max(), largest < 1 << 50,
             numbers.allSatisfy({ $0 > -(1 << 50) && decodes(.number(Double($0))) })
         else { return nil }
-        // Tests whether the enum also decodes a number that is not one of its cases. The number is at most
-        // 127, so that it fits the smallest raw type, `Int8`.
+        // Tests whether the enum also decodes a number that is not one of its cases. The number is at most 127, so that
+        // it fits the smallest raw type, `Int8`.
         let unusedNumber = (Int64(0)...Int64(127)).first { !numbers.contains($0) }
         return unusedNumber.map { decodes(.number(Double($0))) } == true ? .scalar("int") : .numbers(numbers)
     }

@@ -47,8 +47,7 @@ public final class ActivityStore {
     /// The number of servers that hold keys but take no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServerCount: Int { redis.unavailableServerCount }
 
-    /// Whether several servers share the keys. Then one server may be unavailable while the others take
-    /// calls.
+    /// Whether several servers share the keys. Then one server may be unavailable while the others take calls.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The number of calls, and of the connections' own commands, that have no reply yet.

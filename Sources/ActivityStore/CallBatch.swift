@@ -5,20 +5,24 @@ import Redis
 /// gets a key for each collected call, one argument with all calls, and an argument for each pace that the calls name.
 /// (R15)
 ///
-/// | bytes | in an update or an end | in a settlement | | --- | --- | --- | | 1–13 | the version, as ``StoredVersion``
-/// writes it | the same | | 14 | the number of the argument that has the pace, and ``CallByte14Bits`` | for a 429 the
-/// number of the pace's argument, otherwise 0 | | 15 | ``CallByte15Bits`` | the ``SettlementCode`` and
-/// ``CallByte15Bits`` | | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before
-/// it | the same | | 21–26 | the digest, see ``StoredDigest`` | the same | | 27–28 | if there is a token: the number of
-/// its bytes | the same | | 29–34 | when the token was registered, milliseconds | the time before which it must have
-/// been registered | | 35 | the ``TokenForm`` | the same | | 36– | the token | the same |
+/// | bytes | in an update or an end | in a settlement |
+/// | --- | --- | --- |
+/// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
+/// | 14 | the number of the argument that has the pace, and ``CallPaceBits`` | for a 429 the number of the pace's argument, otherwise 0 |
+/// | 15 | ``CallRequestBits`` | the ``SettlementCode`` and ``CallRequestBits`` |
+/// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
+/// | 21–26 | the digest, see ``StoredDigest`` | the same |
+/// | 27–28 | if there is a token: the number of its bytes | the same |
+/// | 29–34 | when the token was registered, milliseconds | the time before which it must have been registered |
+/// | 35 | the ``TokenForm`` | the same |
+/// | 36– | the token | the same |
 ///
-/// If ``CallByte15Bits/alertFollowsBit`` is set, the call ends with the version of a command with an alert (13
-/// bytes). An update or an end carries the alert of this older command. A settlement reports that APNs accepted this
-/// command's alert.
+/// If ``CallRequestBits/alertFollowsBit`` is set, the call ends with the version of a command with an alert (13 bytes).
+/// An update or an end carries the alert of this older command. A settlement reports that APNs accepted this command's
+/// alert.
 ///
 /// The script reads the values of all keys before it writes any. So a later call would not see the change of an earlier
-/// call with the same key. If the key may have occurred before, the later call has ``CallByte15Bits/keyRepeatsBit``,
+/// call with the same key. If the key may have occurred before, the later call has ``CallRequestBits/keyRepeatsBit``,
 /// and the script reads the value again.
 ///
 /// The memory is allocated once.
@@ -75,11 +79,11 @@ struct CallBatch: ~Copyable {
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddArgumentNumber(for: admission.pace)
         let isRepeatedKey = keys.append(key)
-        let byte15 = CallByte15Bits.bits(of: admission) | (isRepeatedKey ? CallByte15Bits.keyRepeatsBit : 0)
+        let byte15 = CallRequestBits.bits(of: admission) | (isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        let ageBit = admission.isTooOld ? CallByte14Bits.isTooOldBit : 0
-        let rereadBit = admission.isReread && admission.registration != nil ? CallByte14Bits.isRereadBit : 0
-        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallByte14Bits.endsNewerLifeBit : 0
+        let ageBit = admission.isTooOld ? CallPaceBits.isTooOldBit : 0
+        let rereadBit = admission.isReread && admission.registration != nil ? CallPaceBits.isRereadBit : 0
+        let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallPaceBits.endsNewerLifeBit : 0
         writer.writeCallHead(
             byte14: paceNumber | ageBit | rereadBit | newerLifeBit,
             byte15: byte15,
@@ -110,10 +114,10 @@ struct CallBatch: ~Copyable {
         let paceNumber = pace.map { findOrAddArgumentNumber(for: $0) } ?? 0
         let isRepeatedKey = keys.append(key)
         let followBits =
-            (retirement == nil ? 0 : CallByte15Bits.tokenFollowsBit)
-            | (alert == nil ? 0 : CallByte15Bits.alertFollowsBit)
-        let repeatBit = isRepeatedKey ? CallByte15Bits.keyRepeatsBit : 0
-        let byte15 = code.rawValue | CallByte15Bits.isSettlementBit | followBits | repeatBit
+            (retirement == nil ? 0 : CallRequestBits.tokenFollowsBit)
+            | (alert == nil ? 0 : CallRequestBits.alertFollowsBit)
+        let repeatBit = isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0
+        let byte15 = code.rawValue | CallRequestBits.isSettlementBit | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.writeCallHead(byte14: paceNumber, byte15: byte15, version, digest)
         if let retirement {
@@ -177,9 +181,9 @@ struct CallBatch: ~Copyable {
     }
 }
 
-/// The highest three bits of byte 14 of an update or an end in a ``CallBatch``. The lower bits are the number of the
-/// pace's argument.
-enum CallByte14Bits {
+/// The bits beside the number of the pace's argument, in byte 14 of an update or an end in a ``CallBatch``: the highest
+/// three bits of this byte.
+enum CallPaceBits {
     /// The end also ends a life that a newer start began (``StateAdmission/endsNewerLife``).
     static let endsNewerLifeBit: UInt8 = 32
     /// The command brings a token, and is read again because Redis lost data.
@@ -189,8 +193,8 @@ enum CallByte14Bits {
     static let isTooOldBit: UInt8 = 128
 }
 
-/// The bits of byte 15 of a call in a ``CallBatch``.
-enum CallByte15Bits {
+/// The bits that say what a call in a ``CallBatch`` requests, and which parts follow: byte 15 of the call.
+enum CallRequestBits {
     static let requestsHighPriorityBit: UInt8 = 1
     static let mayUseReserveBit: UInt8 = 2
     static let mayReplaceHeldAlertBit: UInt8 = 4
@@ -213,12 +217,18 @@ enum CallByte15Bits {
     }
 }
 
-/// What a settlement reports, as a number that the script `admit` reads.
+/// What a settlement reports, as a number that the script `admit` reads. The script settles a version if the code is
+/// below `throttled`.
 enum SettlementCode: UInt8 {
-    case accepted, notShown, unknown, throttled
+    case accepted = 0
+    case notShown = 1
+    case unknown = 2
+    /// APNs responded with 429. Only this code may have both of the lowest bits: by them the script finds out whether a
+    /// settlement needs the clock.
+    case throttled = 3
     /// Redis must retire the token (R17), and settles no version. There are two causes: a command's push found the
     /// token dead, and the command waits for the next token; or a push to an audience found the token dead.
-    case tokenRetired
+    case tokenRetired = 4
 
     init(_ settlement: Settlement) {
         switch settlement {

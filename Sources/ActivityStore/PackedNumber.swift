@@ -5,7 +5,7 @@ enum PackedNumber {
     /// In a call: timestamp × this factor + the request (``requestFactor``). In a reply: timestamp × this factor + the
     /// priority and the pushes left (``priorityFactor``).
     static let timestampFactor: Int64 = 1 << 16
-    /// The right number in a call: byte 15 (``CallByte15Bits``) × this factor + byte 14 (the number of the pace's
+    /// The right number in a call: byte 15 (``CallRequestBits``) × this factor + byte 14 (the number of the pace's
     /// argument).
     static let requestFactor: Int64 = 1 << 8
     /// The right number in a reply: ``SentPriority`` × this factor + the number of pushes left in the budget.
@@ -20,9 +20,11 @@ enum PackedNumber {
     static let flagsFactor: Int64 = 1 << 48
 }
 
-/// The priority of a send verdict, as the script numbers it.
+/// The priority of a send verdict, as the digit that the script writes.
 enum SentPriority: UInt8 {
-    case five = 1
-    case ten
+    /// The command gets priority 5, as it asked.
+    case low = 1
+    case high
+    /// The command asked for priority 10, and gets 5.
     case demoted
 }

@@ -83,7 +83,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("THROTTLE_BYTES", Int64(StoredActivity.throttleBytes)),
         ("UNACCEPTED_START_BYTES", Int64(StoredActivity.unacceptedStartBytes)),
         // Bytes 5 and 6 are the token's length with two flags. The length is this number modulo the lower flag.
-        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.tokenByteCountFlags.trailingZeroBitCount)),
+        ("TOKEN_LENGTH_MODULUS", Int64(1 << StoredActivity.flagsInTokenByteCount.trailingZeroBitCount)),
         // Where a token comes from (`RegistrationSource`).
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
         ("FROM_REREADING", Int64(RegistrationSource.reread.rawValue)),
@@ -107,7 +107,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
         ("FORM_AND_LENGTH_FACTOR", formAndLengthFactor),
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
-        ("PRIORITY_FIVE", Int64(SentPriority.five.rawValue)), ("PRIORITY_TEN", Int64(SentPriority.ten.rawValue)),
+        ("PRIORITY_LOW", Int64(SentPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(SentPriority.high.rawValue)),
         ("PRIORITY_DEMOTED", Int64(SentPriority.demoted.rawValue)),
         // Where parts of a pace begin (`StoredPace`), counted from 1. The first two parts are a spacing and a budget,
         // the second one for activities with frequent updates. The third part is the longest spacing.
@@ -116,19 +116,19 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("AT_LONGEST_SPACING", Int64(StoredPace.throttledSpacingByteOffset + 1)),
         // A call in a batch: its least length, and the highest bit of its byte 14. More bits are in `bitsBelowOthers`.
         ("CALL_BYTES", Int64(CallBatch.callBytesMin)),
-        ("IS_TOO_OLD", Int64(CallByte14Bits.isTooOldBit)),
+        ("IS_TOO_OLD", Int64(CallPaceBits.isTooOldBit)),
         // Byte 14 is the number of the pace's argument with three bits. The number is this byte modulo the lowest bit.
-        ("PACE_NUMBER_MODULUS", Int64(CallByte14Bits.endsNewerLifeBit)),
+        ("PACE_NUMBER_MODULUS", Int64(CallPaceBits.endsNewerLifeBit)),
         // Byte 15 of a settlement is its code with bits. The code is this byte modulo the lowest bit above the code.
-        ("SETTLEMENT_CODE_MODULUS", Int64(CallByte15Bits.tokenFollowsBit)),
+        ("SETTLEMENT_CODE_MODULUS", Int64(CallRequestBits.tokenFollowsBit)),
         // Bits of byte 15 at their place in the number `requestAndPace` (admit-batches.lua). ACCEPTANCE_REQUEST is this
         // whole number in an acceptance that names neither a token nor an alert.
-        ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallByte15Bits.mayReplaceHeldAlertBit)),
-        ("IS_END_IN_REQUEST", bitInRequest(CallByte15Bits.isEndBit)),
-        ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallByte15Bits.isSettlementBit)),
-        ("IS_SETTLEMENT_IN_REQUEST_MODULUS", 2 * bitInRequest(CallByte15Bits.isSettlementBit)),
-        ("KEY_REPEATS_IN_REQUEST", bitInRequest(CallByte15Bits.keyRepeatsBit)),
-        ("ACCEPTANCE_REQUEST", bitInRequest(CallByte15Bits.isSettlementBit | SettlementCode.accepted.rawValue)),
+        ("MAY_REPLACE_HELD_ALERT_IN_REQUEST", bitInRequest(CallRequestBits.mayReplaceHeldAlertBit)),
+        ("IS_END_IN_REQUEST", bitInRequest(CallRequestBits.isEndBit)),
+        ("IS_SETTLEMENT_IN_REQUEST", bitInRequest(CallRequestBits.isSettlementBit)),
+        ("IS_SETTLEMENT_IN_REQUEST_MODULUS", 2 * bitInRequest(CallRequestBits.isSettlementBit)),
+        ("KEY_REPEATS_IN_REQUEST", bitInRequest(CallRequestBits.keyRepeatsBit)),
+        ("ACCEPTANCE_REQUEST", bitInRequest(CallRequestBits.isSettlementBit | SettlementCode.accepted.rawValue)),
         // The codes for what a settlement reports, and the first byte of a refund's argument to the script `settle`.
         ("ACCEPTED", Int64(SettlementCode.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementCode.notShown.rawValue)),
@@ -154,16 +154,16 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("HAS_START", Int64(StoredActivity.Flag.startBit)),
         ("OWN_TIMESTAMP", Int64(StoredActivity.PhaseBit.ownTimestampBit)),
         // Byte 14 of a call in a batch.
-        ("ENDS_NEWER_LIFE", Int64(CallByte14Bits.endsNewerLifeBit)),
-        ("IS_REREAD", Int64(CallByte14Bits.isRereadBit)),
+        ("ENDS_NEWER_LIFE", Int64(CallPaceBits.endsNewerLifeBit)),
+        ("IS_REREAD", Int64(CallPaceBits.isRereadBit)),
         // Byte 15 of a call in a batch.
-        ("REQUESTS_HIGH_PRIORITY", Int64(CallByte15Bits.requestsHighPriorityBit)),
-        ("MAY_USE_RESERVE", Int64(CallByte15Bits.mayUseReserveBit)),
-        ("MAY_REPLACE_HELD_ALERT", Int64(CallByte15Bits.mayReplaceHeldAlertBit)),
-        ("IS_END", Int64(CallByte15Bits.isEndBit)),
-        ("TOKEN_FOLLOWS", Int64(CallByte15Bits.tokenFollowsBit)),
-        ("IS_SETTLEMENT", Int64(CallByte15Bits.isSettlementBit)),
-        ("ALERT_FOLLOWS", Int64(CallByte15Bits.alertFollowsBit)),
+        ("REQUESTS_HIGH_PRIORITY", Int64(CallRequestBits.requestsHighPriorityBit)),
+        ("MAY_USE_RESERVE", Int64(CallRequestBits.mayUseReserveBit)),
+        ("MAY_REPLACE_HELD_ALERT", Int64(CallRequestBits.mayReplaceHeldAlertBit)),
+        ("IS_END", Int64(CallRequestBits.isEndBit)),
+        ("TOKEN_FOLLOWS", Int64(CallRequestBits.tokenFollowsBit)),
+        ("IS_SETTLEMENT", Int64(CallRequestBits.isSettlementBit)),
+        ("ALERT_FOLLOWS", Int64(CallRequestBits.alertFollowsBit)),
         // A call in a batch of registrations.
         ("REGISTRATION_MENTIONS_FREQUENT", Int64(RegistrationBits.mentionsFrequentUpdatesBit)),
         ("REGISTRATION_ALLOWS_FREQUENT", Int64(RegistrationBits.allowsFrequentUpdatesBit)),

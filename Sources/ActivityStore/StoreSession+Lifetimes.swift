@@ -53,7 +53,7 @@ extension StoreSession {
                 on: connection
             )
         }
-        func writeEnd(_ operation: StaticString, beganAtMilliseconds: Int64, restartAtMilliseconds: Int64 = 0) {
+        func writeEndOfLife(_ operation: StaticString, beganAtMilliseconds: Int64, restartAtMilliseconds: Int64 = 0) {
             writeLifetimeEnd(
                 operation,
                 tag,
@@ -77,9 +77,13 @@ extension StoreSession {
             writeEvent("alive", atMilliseconds: atMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         case .updatedAfterEnd: writeEvent("updatedAfterEnd", atMilliseconds: 0, lifetimeMilliseconds: 0)
         case .ended(let beganAtMilliseconds, let restartAtMilliseconds):
-            writeEnd("ended", beganAtMilliseconds: beganAtMilliseconds, restartAtMilliseconds: restartAtMilliseconds)
+            writeEndOfLife(
+                "ended",
+                beganAtMilliseconds: beganAtMilliseconds,
+                restartAtMilliseconds: restartAtMilliseconds
+            )
         case .otherEndAdmitted(let beganAtMilliseconds):
-            writeEnd("otherEndAdmitted", beganAtMilliseconds: beganAtMilliseconds)
+            writeEndOfLife("otherEndAdmitted", beganAtMilliseconds: beganAtMilliseconds)
         }
     }
 

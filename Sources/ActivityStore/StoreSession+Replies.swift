@@ -103,8 +103,8 @@ extension StoreSession {
         case failure(RedisError)
         /// The reply fits its call, but it contains a stored value that the scripts did not write.
         case malformedContent
-        /// The call cannot have this reply. Later replies might be given to wrong calls too, so the
-        /// connection is closed.
+        /// The call cannot have this reply. Later replies might be given to wrong calls too, so the connection is
+        /// closed.
         case protocolViolation
     }
 
@@ -212,7 +212,7 @@ extension StoreSession {
         guard storeReply.timestamp <= Limits.timestampMax, storeReply.budgetLeft <= Policy.Bucket.pushesMax else {
             return .protocolViolation
         }
-        storeReply.priority = priority == .ten ? PushPriority.high : PushPriority.low
+        storeReply.priority = priority == .high ? PushPriority.high : PushPriority.low
         storeReply.isDemoted = priority == .demoted
         storeReply.registration = readRegistration(ofActivity: value.bytes)
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
@@ -245,7 +245,8 @@ extension StoreSession {
         return storeReply.registration == nil ? .malformedContent : .reply(storeReply)
     }
 
-    /// Reads the registration in an activity's value; nil if the scripts did not write the value.
+    /// Reads the registration in an activity's value; nil if the value is malformed, so that no script of Causeway
+    /// wrote it.
     private func readRegistration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
         let registeredAtMilliseconds = LittleEndian.read(
             value[StoredActivity.registrationTimeByteOffset..<StoredActivity.tokenByteOffset]
@@ -253,7 +254,7 @@ extension StoreSession {
         let tokenByteCountAndFlags = Int(
             LittleEndian.read(value[StoredActivity.tokenByteCountByteOffset..<StoredActivity.flagsByteOffset])
         )
-        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.tokenByteCountFlags
+        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.flagsInTokenByteCount
         let acceptedAlertBytes = tokenByteCountAndFlags < StoredActivity.acceptedAlertFlag ? 0 : StoredVersion.byteCount
         let stored = UnsafeRawBufferPointer(rebasing: value[StoredActivity.tokenByteOffset...].prefix(tokenByteCount))
         guard registeredAtMilliseconds <= StoredTime.millisecondsMax,
@@ -269,7 +270,7 @@ extension StoreSession {
         )
     }
 
-    /// Reads a device's registration; nil if the scripts did not write it.
+    /// Reads a device's registration; nil if it is malformed, so that no script of Causeway wrote it.
     /// - Parameter stored: the field `t`, which has the registration's time and the beginning of the token, followed by
     ///   the field `u`, which has the rest of the token.
     private func readRegistration(ofDevice stored: Bytes) -> TokenRegistration<Bytes>? {

@@ -33,8 +33,8 @@ final class StoreSession: RedisSession {
     let tokenBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: StoredDeviceToken.bytesMax * 2, alignment: 1)
 
     /// - Parameters:
-    ///   - configuration: the configuration of the connection. It limits the outstanding calls and the calls
-    ///     of one Redis command.
+    ///   - configuration: the configuration of the connection. It limits the outstanding calls and the calls of one
+    ///     Redis command.
     ///   - handler: The session keeps a weak reference to it.
     init(configuration: RedisConfiguration, handler: (any ActivityStoreHandler)?) {
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)

@@ -118,8 +118,9 @@ public struct Audiences: ~Copyable {
     var activityStoreQueue: StoreQueue<RefusedMemberIndex>
     var outgoingRecords: OutgoingRecordQueue<OutgoingAudienceRecord>
     var timers: TimerQueue
-    var valueWriter = JSONWriter()
-    var keyWriter = JSONWriter()
+    /// Write the value and the key of a record for Kafka.
+    var recordValueWriter = JSONWriter()
+    var recordKeyWriter = JSONWriter()
     /// The address of the push that was offered last: the digits of its token, or the channel's id. Allocated once
     /// (R3). A push to a joiner does not use this buffer: the joiner's token is in `membershipChanges`.
     let pushAddressBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)

@@ -4,8 +4,7 @@ import CausewayConfiguration
 /// Recognizes a command that does not exist. ArgumentParser itself suggests no other command, ignores an
 /// unknown command after `help`, and reports the options of an unknown command instead of the command.
 package enum UnknownCommand {
-    /// Returns the error, the usage and a hint to the help, if the command or the help topic does
-    /// not exist; else nil.
+    /// Returns the error, the usage and a hint to the help, if the command or the help topic does not exist; else nil.
     ///
     /// - Parameters:
     ///   - root: this program's root command. Commands with subcommands must not have arguments of their own, because

@@ -25,8 +25,8 @@ package typealias ConfigurationCheck =
 package struct ConfigurationLoader: Sendable {
     /// The environment variables. Tests pass their own.
     package var environment: [String: String]
-    /// Whether the files that the configuration names must be readable. True for a worker's start, false for
-    /// a check on another machine.
+    /// Whether the files that the configuration names must be readable. True for a worker's start, false for a check on
+    /// another machine.
     package var requiresFiles: Bool
     /// A further check of the values that were read; nil for none.
     package var additionalCheck: ConfigurationCheck?

@@ -4,9 +4,9 @@ import Logging
 
 /// The complete configuration of a worker as plain values, from the YAML file and the environment.
 ///
-/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The
-/// initial values are the defaults. `ConfigurationSchema` has the same names (a test checks this), with the ranges and
-/// explanations of the keys. So a property here has a comment only for what the schema does not say.
+/// The property names are the names of the keys: `worker.lanes` in the file is `worker.lanes` here. The initial values
+/// are the defaults. `ConfigurationSchema` has the same names (a test checks this), with the ranges and explanations of
+/// the keys. So a property here has a comment only for what the schema does not say.
 package struct WorkerConfiguration: Sendable {
     package var log = Log()
     package var http = HTTP()

@@ -6,8 +6,8 @@ import Glibc
 /// A handler catches the signals. It would not be enough to block them in one thread, because the runtime already has
 /// other threads. A signal to one of these would end the process.
 struct TerminationSignal {
-    /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe,
-    /// because it has one set of handlers. The pipe is never closed.
+    /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe, because it has
+    /// one set of handlers. The pipe is never closed.
     private static let pipeDescriptors: (reading: Int32, writing: Int32) = {
         var pipeEnds: [Int32] = [-1, -1]
         precondition(pipe(&pipeEnds) == 0, "a process that just started has descriptors left")

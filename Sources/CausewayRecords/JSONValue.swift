@@ -9,8 +9,8 @@ public enum JSONValue: Sendable {
     /// An integer above `Int64.max`.
     case unsigned(UInt64)
     case number(Double)
-    /// The text of a number that the other cases would write differently: `1.0`, `1e5`, an integer
-    /// of more than 64 bits.
+    /// The text of a number that the other cases would write differently: `1.0`, `1e5`, an integer of more than 64
+    /// bits.
     case numeral(String)
     case string(String)
     case array([JSONValue])

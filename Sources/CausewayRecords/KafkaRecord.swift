@@ -6,8 +6,8 @@ public protocol KafkaRecord: Codable, Sendable {
     static var defaultTopic: String { get }
     /// The key of the Kafka record.
     var key: String { get }
-    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices
-    /// an unchanged state.
+    /// The value of the Kafka record. The same record always gives the same bytes, so that Causeway notices an
+    /// unchanged state.
     func value() throws -> Data
     /// Decodes the value of a record that was read from Kafka. Throws an error if the value is not JSON, or lacks a
     /// required key.

@@ -30,8 +30,7 @@ struct RecordSchema: Sendable {
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }
     }
 
-    /// Returns the faults found by the keywords that apply another schema to the same value: `allOf`, `if`
-    /// and `$ref`.
+    /// Returns the faults found by the keywords that apply another schema to the same value: `allOf`, `if` and `$ref`.
     private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
         var allFaults = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in

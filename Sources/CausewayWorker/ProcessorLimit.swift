@@ -32,8 +32,8 @@ struct ProcessorLimit {
         groups.readVersion2Files("cpu.max").compactMap(Self.parseQuotaProcessorCount).min()
     }
 
-    /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the
-    /// period. Rounds up.
+    /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the period. Rounds
+    /// up.
     private static func parseQuotaProcessorCount(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let timeMicroseconds = Int64(words[0]), let periodMicroseconds = Int64(words[1]),

@@ -55,8 +55,8 @@ package final class Worker: Service {
     /// configuration has a fault, logs the fault and applies nothing.
     package func reload() async { await configurationReloader?.reload() }
 
-    /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all
-    /// other records again.
+    /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all other records
+    /// again.
     ///
     /// The clients are still closed in order. Each step that has not begun gets half a second. Call this only after the
     /// graceful shutdown has begun.

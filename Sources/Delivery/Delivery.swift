@@ -162,8 +162,8 @@ public struct Delivery: ~Copyable {
     /// Returns the number of admitted pushes of a pool that wait for a stream.
     public func waitingPushCount(of pool: PoolIdentifier) -> Int { pools.readyPushCount(of: PoolKey(pool)) }
 
-    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and
-    /// of activities. (R4)
+    /// Whether one more record may be received: the lane is below its limits of records, of their bytes and of
+    /// activities. (R4)
     public var canReceive: Bool {
         !records.isFull && records.usedBlockBytes < configuration.usedBlockBytesMax
             && activities.count < Self.activityCountMaxWhileReceiving(configuration)
@@ -188,7 +188,7 @@ public struct Delivery: ~Copyable {
         countersByApp[Int(records[record].appIndex)].bodyWithDroppedFieldsCount &+= 1
     }
     mutating func countPush() { counters.pushCount &+= 1 }
-    mutating func uncountPush() { counters.pushCount &-= 1 }
+    mutating func undoCountPush() { counters.pushCount &-= 1 }
     mutating func countRetry() { counters.retryCount &+= 1 }
     mutating func countDemotedPush() { counters.demotedPushCount &+= 1 }
     mutating func countThrottledResponse() { counters.throttledResponseCount &+= 1 }
@@ -227,7 +227,7 @@ public struct DeliveryCounters: Sendable {
     public var demotedPushCount: UInt64 = 0
     /// Responses of APNs that limit an activity's token.
     public var throttledResponseCount: UInt64 = 0
-    /// How often a newer state took over an older command's alert.
+    /// How often the alert of an older command moved to a newer state.
     public var carriedAlertCount: UInt64 = 0
     /// Commands to audiences or channels that the core of audiences wrote to the fan-out topic.
     public var fannedOutCommandCount: UInt64 = 0

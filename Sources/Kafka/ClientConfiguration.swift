@@ -1,7 +1,7 @@
 import CRdkafka
 
-/// An `rd_kafka_conf_t` that is being filled. It is freed exactly once: by librdkafka if `makeClient`
-/// succeeds, otherwise by `deinit`.
+/// An `rd_kafka_conf_t` that is being filled. It is freed exactly once: by librdkafka if `makeClient` succeeds,
+/// otherwise by `deinit`.
 struct ClientConfiguration: ~Copyable {
     private let handle: OpaquePointer
 

@@ -25,7 +25,7 @@ extension Consumer {
             return .unfinished
         }
         topics.destroyHandles()
-        commits.destroyQueue()
+        offsetCommits.destroyQueue()
         rd_kafka_queue_destroy(queue)
         let outcome = destroy(handle, until: deadline)
         if outcome == .unfinished { callbacks.keepUntilProcessEnds() } else { topics.freeNames() }

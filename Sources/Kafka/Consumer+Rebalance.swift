@@ -136,7 +136,7 @@ extension Consumer {
             if !isLost, let error = commit(until: Deadline(afterMilliseconds: timeoutMilliseconds)) {
                 pendingError = error
             }
-            commits.remove(removedPartitions)
+            offsetCommits.remove(removedPartitions)
             // librdkafka keeps a partition paused even after this consumer has lost the partition. Without this resume,
             // a partition that comes back would not be read.
             resume(removedPartitions)

@@ -1,8 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling
-/// thread.
+/// Reacts to partitions that are assigned or revoked. Called inside `poll` and `close`, on the polling thread.
 public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
@@ -45,8 +44,8 @@ public enum ConsumerEvent: ~Copyable {
 /// and when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
 /// their metadata.
 ///
-/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an
-/// open consumer is a programming error: only `close` gives the partitions back.
+/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an open
+/// consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
     /// The longest time that a revocation waits for its commit. The group's rebalance waits for the revocation, so the
     /// time is short. If no acknowledgement comes in this time, the next owner may read records again that were already
@@ -84,8 +83,8 @@ public final class Consumer {
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
     /// missing if nothing was committed for it, or if the coordinator did not respond or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
-    /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
-    /// resumed without having been paused.
+    /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is resumed without
+    /// having been paused.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
     /// The offsets that `pause(_:rewindingTo:)` set. An offset is removed when a record of its partition is polled,
     /// when `seek` sets another position, and when the partition is revoked.
@@ -101,7 +100,7 @@ public final class Consumer {
     /// reports this error.
     var pendingError: KafkaError?
     /// The offsets that were stored, and which of them were sent to the group's coordinator.
-    var commits: OffsetCommits
+    var offsetCommits: OffsetCommits
 
     /// Joins the group. The assignment arrives in a later `poll`.
     ///
@@ -127,7 +126,7 @@ public final class Consumer {
             throw error
         }
         handle = client
-        commits = OffsetCommits(client: client)
+        offsetCommits = OffsetCommits(client: client)
         stopsFetchingWhenFull = !ClientConfiguration().hasProperty(KafkaProperties.fetchQueueBackoffName)
         queue = rd_kafka_queue_get_consumer(client)
         self.callbacks = callbacks
@@ -141,7 +140,7 @@ public final class Consumer {
 
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there is something to poll.
     ///
-    /// librdkafka writes once when the queue becomes non-empty. So the reader first drains the descriptor and then
+    /// librdkafka writes once when the queue becomes non-empty. So the reader first empties the descriptor and then
     /// polls until `.none`. A reader that stops earlier gets no wake-up, and must poll again by itself.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
@@ -187,8 +186,7 @@ public final class Consumer {
         return String(cString: text)
     }
 
-    /// Turns an error message into an event, and destroys the message. The message may lack the topic or the
-    /// text.
+    /// Turns an error message into an event, and destroys the message. The message may lack the topic or the text.
     private func event(consuming message: UnsafeMutablePointer<rd_kafka_message_t>) -> ConsumerEvent {
         let message = Message(taking: message)
         let code = message.pointer.pointee.err
@@ -233,8 +231,8 @@ extension Consumer {
         callbacks.install(on: configuration)
         configuration.withHandle { rd_kafka_conf_set_rebalance_cb($0, rebalanceCallback) }
         let client = try configuration.makeClient(RD_KAFKA_CONSUMER)
-        // Log lines and errors go to the main queue, and the main queue is forwarded to the consumer queue.
-        // So one poll gets all of them.
+        // Log lines and errors go to the main queue, and the main queue is forwarded to the consumer queue. So one poll
+        // gets all of them.
         rd_kafka_set_log_queue(client, nil)
         rd_kafka_poll_set_consumer(client)
         return client

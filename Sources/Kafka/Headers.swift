@@ -22,8 +22,7 @@ public struct MessageHeaders {
         }
     }
 
-    /// Returns the value of the last header with this name; nil if there is none, or its value is Kafka's
-    /// null.
+    /// Returns the value of the last header with this name; nil if there is none, or its value is Kafka's null.
     public func lastValue(named name: StaticString) -> UnsafeRawBufferPointer? {
         var value: UnsafeRawPointer?
         var count = 0

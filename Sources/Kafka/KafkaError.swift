@@ -88,20 +88,22 @@ extension KafkaError {
     }
 
     /// Makes the error for the case that no broker has responded.
-    public static func noBroker(_ reason: String) -> KafkaError { withOwnReason(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
+    public static func noBroker(_ reason: String) -> KafkaError {
+        makeError(RD_KAFKA_RESP_ERR__TRANSPORT, describedOnlyBy: reason)
+    }
 
     /// Makes the error for a topic that the brokers do not have, or that this client is not allowed to see.
     public static func unknownTopic(_ reason: String) -> KafkaError {
-        withOwnReason(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason)
+        makeError(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, describedOnlyBy: reason)
     }
 
     /// Makes the error for a property that cannot be used: librdkafka or Causeway refuses it, its file cannot be
     /// opened, or it is required and missing.
     public static func unusableProperty(_ name: String, _ reason: String) -> KafkaError {
-        withOwnReason(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
+        makeError(RD_KAFKA_RESP_ERR__INVALID_ARG, describedOnlyBy: "property \(name): \(reason)")
     }
 
-    private static func withOwnReason(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
+    private static func makeError(_ code: rd_kafka_resp_err_t, describedOnlyBy reason: String) -> KafkaError {
         var error = KafkaError(code, reason)
         error.isDescribedByReasonOnly = true
         return error

@@ -58,8 +58,8 @@ public enum KafkaProperties {
             // `cooperative-sticky` balances the sum of all topics' partitions, and may give one worker all commands
             // and another all registrations.
             ("partition.assignment.strategy", "range"),
-            // If the position is unknown, the consumer reports an error that names the partition, and does
-            // not silently begin at another position.
+            // If the position is unknown, the consumer reports an error that names the partition, and does not silently
+            // begin at another position.
             ("auto.offset.reset", "error"),
             ("session.timeout.ms", String(sessionTimeoutMilliseconds)),
             ("heartbeat.interval.ms", String(heartbeatIntervalMilliseconds)),

@@ -108,8 +108,8 @@ public struct Message: ~Copyable {
     }
 }
 
-/// Returns the index of a message's topic; -1 if it has none. The topic's opaque pointer stores the index
-/// plus one, because zero must mean that there is no index.
+/// Returns the index of a message's topic; -1 if it has none. The topic's opaque pointer stores the index plus one,
+/// because zero must mean that there is no index.
 @usableFromInline
 func topicIndex(of message: UnsafeMutablePointer<rd_kafka_message_t>) -> Int32 {
     guard let topic = message.pointee.rkt else { return -1 }

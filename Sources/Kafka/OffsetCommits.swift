@@ -173,7 +173,7 @@ extension Consumer {
         guard assignment.contains(topicPartition) else {
             return KafkaError(RD_KAFKA_RESP_ERR__STATE, partition: topicPartition)
         }
-        commits.store(topicPartition, nextOffset: nextOffset, metadata: metadata)
+        offsetCommits.store(topicPartition, nextOffset: nextOffset, metadata: metadata)
         return nil
     }
 
@@ -184,17 +184,17 @@ extension Consumer {
     ///   error. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
-        guard commits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
+        guard offsetCommits.restartIntervalIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
         let failure = takeCommitAcknowledgements()
-        guard !commits.isCommitInFlight else { return failure }
-        return commits.send(handle, topics: topics) ?? failure
+        guard !offsetCommits.isCommitInFlight else { return failure }
+        return offsetCommits.send(handle, topics: topics) ?? failure
     }
 
     /// Commits the stored offsets that are not committed, and waits for the acknowledgement, at most
     /// `requestTimeoutMilliseconds`.
     ///
-    /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka
-    ///   before 2.10 can then lose the assignment. When partitions are revoked, the consumer itself commits.
+    /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka before 2.10 can
+    ///   then lose the assignment. When partitions are revoked, the consumer itself commits.
     public func commitStoredOffsets() -> KafkaError? {
         precondition(isOpen)
         return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
@@ -208,11 +208,13 @@ extension Consumer {
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitAcknowledgements(until: deadline)
         while true {
-            if let error = commits.send(handle, topics: topics) { return error }
-            guard commits.isCommitInFlight else { return failure }
+            if let error = offsetCommits.send(handle, topics: topics) { return error }
+            guard offsetCommits.isCommitInFlight else { return failure }
             failure = awaitCommitAcknowledgements(until: deadline)
-            guard commits.shouldRetry, !deadline.hasPassed else { return failure ?? commits.rebalanceRefusal }
-            if commits.rebalanceRefusal != nil { pauseBeforeNextCommit(until: deadline) }
+            guard offsetCommits.shouldRetry, !deadline.hasPassed else {
+                return failure ?? offsetCommits.rebalanceRefusal
+            }
+            if offsetCommits.rebalanceRefusal != nil { pauseBeforeNextCommit(until: deadline) }
         }
     }
 
@@ -220,7 +222,7 @@ extension Consumer {
     /// commits again. The wait ends early if an acknowledgement of an earlier commit arrives.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let waitMilliseconds = deadline.remainingMilliseconds(atMost: Self.commitRetryPauseMilliseconds)
-        if let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) {
+        if let event = rd_kafka_queue_poll(offsetCommits.acknowledgementQueue, waitMilliseconds) {
             _ = handleAcknowledgement(event)
         }
     }
@@ -229,7 +231,7 @@ extension Consumer {
 
     private func takeCommitAcknowledgements() -> KafkaError? {
         var failure: KafkaError?
-        while let event = rd_kafka_queue_poll(commits.acknowledgementQueue, 0) {
+        while let event = rd_kafka_queue_poll(offsetCommits.acknowledgementQueue, 0) {
             failure = handleAcknowledgement(event) ?? failure
         }
         return failure
@@ -237,9 +239,9 @@ extension Consumer {
 
     private func awaitCommitAcknowledgements(until deadline: Deadline) -> KafkaError? {
         var failure: KafkaError?
-        while commits.isCommitInFlight {
+        while offsetCommits.isCommitInFlight {
             let waitMilliseconds = deadline.remainingMilliseconds(atMost: .max)
-            guard let event = rd_kafka_queue_poll(commits.acknowledgementQueue, waitMilliseconds) else {
+            guard let event = rd_kafka_queue_poll(offsetCommits.acknowledgementQueue, waitMilliseconds) else {
                 guard deadline.hasPassed else { continue }
                 return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the broker did not acknowledge the commit in time")
             }
@@ -251,6 +253,6 @@ extension Consumer {
     private func handleAcknowledgement(_ event: OpaquePointer) -> KafkaError? {
         defer { rd_kafka_event_destroy(event) }
         guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_OFFSET_COMMIT else { return nil }
-        return commits.handleAcknowledgement(event, topics: topics)
+        return offsetCommits.handleAcknowledgement(event, topics: topics)
     }
 }

@@ -118,8 +118,7 @@ public final class PartitionReader {
         return watermarks
     }
 
-    /// Asks the broker for the offset of the first record with this time or a later one; nil if there is
-    /// none.
+    /// Asks the broker for the offset of the first record with this time or a later one; nil if there is none.
     ///
     /// - Parameter milliseconds: UNIX milliseconds, 0 or more.
     public func fetchOffset(

@@ -6,15 +6,13 @@ import Synchronization
 public enum ProduceOutcome: Sendable {
     /// The record was copied and queued. `pollReports` reports it later.
     case queued
-    /// The queue has the maximum of records or bytes, so the record was not taken. Try again after the next
-    /// reports.
+    /// The queue has the maximum of records or bytes, so the record was not taken. Try again after the next reports.
     case queueFull
     /// The record was not taken, and there will be no report.
     case failed(KafkaError)
 }
 
-/// Whether the topic has a record, as far as the producer knows. Matters for a record that was reported as
-/// failed.
+/// Whether the topic has a record, as far as the producer knows. Matters for a record that was reported as failed.
 public enum Persistence: Int32, Sendable {
     /// The record was never sent, or the broker refused it. The topic does not have the record.
     case notPersisted = 0
@@ -188,7 +186,7 @@ public final class Producer: @unchecked Sendable {
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, once when the queue of reports becomes
-    /// non-empty. So the reader first drains the descriptor and then polls; otherwise it could miss a wake-up.
+    /// non-empty. So the reader first empties the descriptor and then polls; otherwise it could miss a wake-up.
     /// `pollReports` itself writes to the descriptor if it stops at `eventsPerPollMax`, so that the reader polls again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
@@ -225,8 +223,8 @@ extension Producer {
         return count
     }
 
-    /// Sends the queued records at once, without `linger.ms`. Calls `body` with reports until all have
-    /// arrived or the time has passed.
+    /// Sends the queued records at once, without `linger.ms`. Calls `body` with reports until all have arrived or the
+    /// time has passed.
     ///
     /// - Returns: whether all records were reported.
     public func flush(

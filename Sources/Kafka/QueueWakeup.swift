@@ -4,8 +4,8 @@ import Glibc
 /// The number that is written to an eventfd to wake its reader.
 private let wakeupIncrement: UInt64 = 1
 
-/// Makes librdkafka write to `descriptor` when `queue` becomes non-empty. It writes again only after the
-/// queue has been polled.
+/// Makes librdkafka write to `descriptor` when `queue` becomes non-empty. It writes again only after the queue has been
+/// polled.
 ///
 /// - Parameter descriptor: a non-blocking eventfd.
 func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
@@ -26,8 +26,7 @@ func disableWakeup(of queue: OpaquePointer) {
     rd_kafka_queue_io_event_enable(queue, -1, nil, 0)
 }
 
-/// Wakes the reader of `descriptor`. The write fails only if the counter is full, and then the reader is
-/// awake anyway.
+/// Wakes the reader of `descriptor`. The write fails only if the counter is full, and then the reader is awake anyway.
 func wake(_ descriptor: Int32) {
     withUnsafeBytes(of: wakeupIncrement) { bytes in
         _ = write(descriptor, bytes.baseAddress, bytes.count)

@@ -99,8 +99,7 @@ public final class TopicAdministrator {
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
         }
         rd_kafka_CreateTopics(handle, &requests, requests.count, options, queue)
-        // The request has a timeout of its own. Wait a little longer, so that the request's result comes
-        // first.
+        // The request has a timeout of its own. Wait a little longer, so that the request's result comes first.
         guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds + 5_000) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT)
         }

@@ -29,8 +29,8 @@ public enum Body {
         )
     }
 
-    /// Returns the length of a body: the opening, the dictionary, a comma and the custom keys if there are
-    /// any, and the closing brace.
+    /// Returns the length of a body: the opening, the dictionary, a comma and the custom keys if there are any, and the
+    /// closing brace.
     @inline(__always)
     static func byteCount(aps: ByteRange, payloadMembers: ByteRange) -> Int {
         opening.utf8CodeUnitCount + Int(aps.count) + (payloadMembers.isAbsent ? 0 : 1 + Int(payloadMembers.count)) + 1

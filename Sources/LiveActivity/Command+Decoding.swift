@@ -1,6 +1,6 @@
 extension Command {
-    /// Decodes a record of the commands topic. The whole record is validated, including Apple's dictionary
-    /// and the custom keys. Nothing is allocated.
+    /// Decodes a record of the commands topic. The whole record is validated, including Apple's dictionary and the
+    /// custom keys. Nothing is allocated.
     /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled

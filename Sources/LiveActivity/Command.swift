@@ -1,7 +1,7 @@
 /// One decoded record of the commands topic: numbers, and ranges into the record's bytes.
 ///
-/// A command owns no memory, so it may be copied freely. Its ranges are valid together with the record's
-/// bytes, or with a copy of these bytes.
+/// A command owns no memory, so it may be copied freely. Its ranges are valid together with the record's bytes, or with
+/// a copy of these bytes.
 public struct Command: Sendable, BitwiseCopyable {
     public var event: Event
     /// `aps.timestamp` and `sequence`. They order the commands of one activity, audience or channel.

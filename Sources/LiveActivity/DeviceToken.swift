@@ -2,9 +2,8 @@ import Numbers
 
 /// Device tokens: pairs of hexadecimal digits in records and in APNs' paths.
 public enum DeviceToken {
-    /// Whether the bytes can be a token: an even number of hexadecimal digits of either case,
-    /// ``Limits/tokenDigitsMin`` to ``Limits/tokenDigitsMax``. Such a token is safe in a path and in a
-    /// header.
+    /// Whether the bytes can be a token: an even number of hexadecimal digits of either case, ``Limits/tokenDigitsMin``
+    /// to ``Limits/tokenDigitsMax``. Such a token is safe in a path and in a header.
     public static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count >= Limits.tokenDigitsMin && bytes.count <= Limits.tokenDigitsMax && bytes.count & 1 == 0
             && Hexadecimal.areDigits(bytes)

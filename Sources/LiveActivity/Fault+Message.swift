@@ -11,8 +11,7 @@ extension Fault {
     }
 
     /// Returns the message about a body that is still too large after fields were dropped.
-    /// - Parameter names: the dropped fields, separated by commas; empty if the record had none of the
-    ///   policy's fields.
+    /// - Parameter names: the dropped fields, separated by commas; empty if the record had none of the policy's fields.
     public func message(in record: UnsafeRawBufferPointer, afterDropping names: [UInt8]) -> String {
         guard !names.isEmpty else { return message(in: record) + "; it has no field that the policy drops" }
         let list = String(decoding: names, as: UTF8.self).split(separator: ",").joined(separator: ", ")
@@ -87,8 +86,8 @@ extension FieldPath {
     /// A text with this many hexadecimal digits in a row is not shown, because they might be part of a token.
     static let suspectedTokenDigitsMin = 16
 
-    /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and
-    /// cannot be a token.
+    /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and cannot be a
+    /// token.
     public func description(in record: UnsafeRawBufferPointer) -> String {
         let pathText = field.path.description
         guard !unknownKey.isAbsent else { return pathText }

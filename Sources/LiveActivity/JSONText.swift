@@ -62,15 +62,14 @@ struct JSONText {
         return position
     }
 
-    /// Returns the fault at a position where another byte is required: `truncated` at the end, else
-    /// `notJSON`.
+    /// Returns the fault at a position where another byte is required: `truncated` at the end, else `notJSON`.
     @inline(never)
     func unexpectedByteFault(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 
-    /// Returns the fault at a position where a value of another type is required: `wrongType` if a value
-    /// begins there, `truncated` at the end, else `notJSON`.
+    /// Returns the fault at a position where a value of another type is required: `wrongType` if a value begins there,
+    /// `truncated` at the end, else `notJSON`.
     @inline(never)
     func wrongTypeFault(_ position: Int, _ field: Field) -> Fault {
         guard position < count else { return Fault(.truncated, field, at: position) }

@@ -6,8 +6,8 @@ import Numbers
 ///
 /// The id of an end is `lifetime:<began>`. The id of a start is `lifetime:<began>:<timestamp>.<sequence>`.
 public struct LifetimeCommandIdentifier: Sendable, Equatable {
-    /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id
-    /// of a start, the new life.
+    /// When a life began, UNIX milliseconds. In the id of an end, this is the life that has ended; in the id of a
+    /// start, the new life.
     public let beganAtMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of
     /// an end.

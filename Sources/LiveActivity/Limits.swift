@@ -17,15 +17,14 @@ public enum Limits {
     public static let commandIdentifierBytesMax = 64
     /// The maximum length of a policy's name, in bytes.
     public static let policyNameBytesMax = 64
-    /// The minimum and maximum number of a token's hexadecimal digits. Apple promises no length: update
-    /// tokens of 64 to 160 digits have been seen.
+    /// The minimum and maximum number of a token's hexadecimal digits. Apple promises no length: update tokens of 64 to
+    /// 160 digits have been seen.
     public static let tokenDigitsMin = 8
     public static let tokenDigitsMax = 200
-    /// The maximum length of a request's body to one device, in bytes (Apple, "Sending notification requests
-    /// to APNs").
+    /// The maximum length of a request's body to one device, in bytes (Apple, "Sending notification requests to APNs").
     public static let bodyBytesMax = 4_096
-    /// The maximum length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast
-    /// push notification requests to APNs").
+    /// The maximum length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast push
+    /// notification requests to APNs").
     public static let broadcastBodyBytesMax = 5_120
     /// The maximum number of broadcast channels of one app in one environment (Apple, "Sending channel
     /// management requests to APNs").
@@ -38,9 +37,9 @@ public enum Limits {
     static let unescapedKeyBufferBytes = 32
     /// The maximum number of audiences that one registration names. A worker writes the member into each of them (R27).
     public static let audiencesPerRegistrationMax = 8
-    /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can
-    /// be replaced in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because
-    /// it probably counts milliseconds, or seconds since 2001.
+    /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can be replaced
+    /// in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because it probably counts
+    /// milliseconds, or seconds since 2001.
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
     /// How many seconds `aps.timestamp` may be ahead of the worker's clock. A version that is further ahead would

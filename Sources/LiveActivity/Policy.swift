@@ -89,8 +89,8 @@ public struct Policy: Sendable, Equatable {
     /// it cannot reach. Without an expiration, APNs would store them for up to 30 days. Each time has 1...43,200
     /// seconds, because an activity is visible for at most 12 hours. (R20)
     public struct Expiration: Sendable, Equatable {
-        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the
-        /// start until it has this age, or until the command's expiration if that is earlier.
+        /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the start until it
+        /// has this age, or until the command's expiration if that is earlier.
         public var startSeconds: Int64 = 600
         /// The maximum age of the alert of an update or end when it is sent, counted from its command's
         /// `aps.timestamp`. If the alert is older, the state is sent without it.
@@ -117,8 +117,8 @@ public struct Policy: Sendable, Equatable {
     /// The budget for starts on one device, for all its activities together. Eight, because a phone stops starting
     /// activities after about ten starts in a short time. Nothing is reserved for alerts.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
-    /// The longest spacing of an activity whose token APNs throttles. Each 429 doubles the activity's
-    /// spacing, up to this time. ``spacingMilliseconds``...3,600,000.
+    /// The longest spacing of an activity whose token APNs throttles. Each 429 doubles the activity's spacing, up to
+    /// this time. ``spacingMilliseconds``...3,600,000.
     public var throttledSpacingMillisecondsMax: Int64 = 60_000
     /// The time without a 429 after which one doubling is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000

@@ -34,8 +34,8 @@ public struct ResultRecord {
     /// How many pushes of priority 10 the activity's budget still has after this push, including the budget's reserve.
     /// -1 for a start, for a member of an audience, and if Redis allowed no push.
     public var budgetLeft = -1
-    /// The names of the fields that were dropped because the body was too large, separated by commas; empty
-    /// if there are none.
+    /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there
+    /// are none.
     public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?

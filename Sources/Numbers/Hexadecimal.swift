@@ -47,8 +47,8 @@ public enum Hexadecimal {
         return (decimals | letters) & topBits == topBits
     }
 
-    /// Whether every byte is one of `0`-`9`, `a`-`f`. The loop has no early exit, so that the compiler can
-    /// test sixteen bytes at once.
+    /// Whether every byte is one of `0`-`9`, `a`-`f`. The loop has no early exit, so that the compiler can test sixteen
+    /// bytes at once.
     @inlinable
     public static func areLowerCaseDigits(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }

@@ -1,7 +1,7 @@
 /// A small, fast random number generator; the same seed repeats the same numbers. Not for secrets.
 ///
-/// The algorithm is SplitMix64 (https://prng.di.unimi.it/splitmix64.c). The cores, the simulator and the
-/// tests take their random numbers from this generator, so that one seed repeats a whole run.
+/// The algorithm is SplitMix64 (https://prng.di.unimi.it/splitmix64.c). The cores, the simulator and the tests take
+/// their random numbers from this generator, so that one seed repeats a whole run.
 public struct SplitMix64: RandomNumberGenerator, Sendable {
     @usableFromInline var state: UInt64
 

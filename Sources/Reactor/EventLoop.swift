@@ -129,8 +129,8 @@ public final class EventLoop {
 
     /// Runs one iteration.
     ///
-    /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
-    ///   a timer is due or a signal interrupts it. There is no wait if iteration-end handlers are already registered.
+    /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if a timer
+    ///   is due or a signal interrupts it. There is no wait if iteration-end handlers are already registered.
     public func runIteration(waitMilliseconds: Int32) {
         let effectiveMilliseconds = effectiveWaitMilliseconds(waitMilliseconds)
         let count = epoll_wait(

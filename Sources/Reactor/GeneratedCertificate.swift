@@ -3,8 +3,8 @@ import Glibc
 
 /// Creates a certificate authority and a server certificate that this authority signs, for the simulator and for tests.
 ///
-/// The keys are P-256. The authority's key is not written to a file, so nothing can issue a further
-/// certificate of this authority.
+/// The keys are P-256. The authority's key is not written to a file, so nothing can issue a further certificate of this
+/// authority.
 public enum GeneratedCertificate {
     private static let validDays = 825
     /// Both certificates are valid from one day ago, because the clock of a peer may be behind.

@@ -1,5 +1,4 @@
-/// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or
-/// `[2001:db8::1]:80`.
+/// The host and the port in a URL (RFC 3986, section 3.2): `example.com`, `192.0.2.1:80` or `[2001:db8::1]:80`.
 public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public enum Fault: Error, Sendable {
         /// The host is empty, is too long, or is neither a name of letters, digits, `.`, `-` and `_` nor an address
@@ -45,8 +44,7 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         host = String(name)
     }
 
-    /// Splits a URL without its scheme into the server and the rest. The rest is empty or begins with `/`,
-    /// `?` or `#`.
+    /// Splits a URL without its scheme into the server and the rest. The rest is empty or begins with `/`, `?` or `#`.
     ///
     /// - Returns: nil if the part before the rest is not a host with an optional port, or if a character is a space or
     ///   not printable ASCII.

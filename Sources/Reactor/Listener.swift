@@ -9,8 +9,8 @@ public protocol ListenerHandler: AnyObject {
     func listenerAccepted(descriptor: Int32, from: SocketAddress?)
 }
 
-/// A listener on a TCP or Unix socket. The loop keeps the listener alive until `close`; the listener holds
-/// its handler weakly.
+/// A listener on a TCP or Unix socket. The loop keeps the listener alive until `close`; the listener holds its handler
+/// weakly.
 public final class Listener {
     /// The maximum number of connections that the listener accepts per event. Without a limit, a flood of connections
     /// would delay other descriptors.

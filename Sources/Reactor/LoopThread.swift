@@ -23,8 +23,8 @@ public final class LoopThread: Sendable {
     ///
     /// - Parameters:
     ///   - name: shown by debuggers and `top -H`, cut to at most 15 bytes.
-    ///   - body: builds the objects of the loop and calls `run()` on the loop. When the body returns, the
-    ///     loop releases the handlers that are still registered, and the thread ends.
+    ///   - body: builds the objects of the loop and calls `run()` on the loop. When the body returns, the loop releases
+    ///     the handlers that are still registered, and the thread ends.
     public static func start(
         name: String,
         _ body: @escaping @Sendable (EventLoop) -> Void
@@ -38,8 +38,7 @@ public final class LoopThread: Sendable {
         return LoopThread(thread: thread)
     }
 
-    /// Waits until the thread has ended. Must not be called on the thread itself. Further calls return at
-    /// once.
+    /// Waits until the thread has ended. Must not be called on the thread itself. Further calls return at once.
     public func join() {
         thread.withLock { thread in
             guard let joined = thread else { return }
@@ -50,8 +49,8 @@ public final class LoopThread: Sendable {
     }
 }
 
-/// Passes a loop to its thread. `@unchecked Sendable` is correct, because the starting thread does not use
-/// the loop afterwards.
+/// Passes a loop to its thread. `@unchecked Sendable` is correct, because the starting thread does not use the loop
+/// afterwards.
 private final class ThreadStart: @unchecked Sendable {
     private let name: String
     private let loop: EventLoop
@@ -70,8 +69,7 @@ private final class ThreadStart: @unchecked Sendable {
     }
 }
 
-/// Returns the longest prefix of whole characters that has at most 15 bytes. The kernel refuses a longer
-/// name.
+/// Returns the longest prefix of whole characters that has at most 15 bytes. The kernel refuses a longer name.
 private func truncatedThreadName(_ name: String) -> String {
     var prefix = name
     while prefix.utf8.count > 15 { prefix.removeLast() }

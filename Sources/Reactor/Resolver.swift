@@ -90,7 +90,7 @@ final class Resolver: DescriptorHandler {
     }
 
     func descriptorReady(_ events: Interest) {
-        mailbox.wakeup.drain()
+        mailbox.wakeup.reset()
         for posted in mailbox.takePostedResolutions() {
             guard let completion = completions.removeValue(forKey: posted.identifier) else { continue }
             completion(posted.resolution)

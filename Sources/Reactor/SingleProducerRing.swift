@@ -3,9 +3,9 @@ import Synchronization
 /// A queue without locks from one thread to one other thread (R2). Its capacity is fixed.
 ///
 /// At any time, one thread pushes (the producer) and one thread pops (the consumer). Each side has cache lines of its
-/// own, with the number of elements that it has moved, and a copy of the opposite side's number. A side reads the
-/// opposite side's real number only if the ring looks full to a push, or empty to a pop. So the two threads rarely wait
-/// for each other's cache lines.
+/// own, with the number of elements that it has pushed or popped, and a copy of the opposite side's number. A side
+/// reads the opposite side's real number only if the ring looks full to a push, or empty to a pop. So the two threads
+/// rarely wait for each other's cache lines.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
     @usableFromInline static var sideBytes: Int { 128 }
@@ -14,13 +14,13 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     struct Side: ~Copyable {
         /// The number of elements that this side has pushed or popped since the start. Only this side writes
         /// it.
-        @usableFromInline let movedCount: Atomic<Int>
-        /// The opposite side's `movedCount` when this side last read it. The real count may have grown since.
+        @usableFromInline let pushedOrPoppedCount: Atomic<Int>
+        /// The opposite side's `pushedOrPoppedCount` when this side last read it. The real count may have grown since.
         @usableFromInline var cachedOppositeCount: Int
 
         @usableFromInline
         init() {
-            movedCount = Atomic(0)
+            pushedOrPoppedCount = Atomic(0)
             cachedOppositeCount = 0
         }
     }
@@ -59,13 +59,13 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// - Returns: false, without appending, if the ring is full.
     @inlinable
     public func push(_ element: Element) -> Bool {
-        let tail = producer.pointee.movedCount.load(ordering: .relaxed)
+        let tail = producer.pointee.pushedOrPoppedCount.load(ordering: .relaxed)
         if tail &- producer.pointee.cachedOppositeCount > mask {
-            producer.pointee.cachedOppositeCount = consumer.pointee.movedCount.load(ordering: .acquiring)
+            producer.pointee.cachedOppositeCount = consumer.pointee.pushedOrPoppedCount.load(ordering: .acquiring)
             guard tail &- producer.pointee.cachedOppositeCount <= mask else { return false }
         }
         (elements + (tail & mask)).initialize(to: element)
-        producer.pointee.movedCount.store(tail &+ 1, ordering: .releasing)
+        producer.pointee.pushedOrPoppedCount.store(tail &+ 1, ordering: .releasing)
         return true
     }
 
@@ -74,13 +74,13 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// - Returns: nil if the ring is empty.
     @inlinable
     public func pop() -> Element? {
-        let head = consumer.pointee.movedCount.load(ordering: .relaxed)
+        let head = consumer.pointee.pushedOrPoppedCount.load(ordering: .relaxed)
         if head == consumer.pointee.cachedOppositeCount {
-            consumer.pointee.cachedOppositeCount = producer.pointee.movedCount.load(ordering: .acquiring)
+            consumer.pointee.cachedOppositeCount = producer.pointee.pushedOrPoppedCount.load(ordering: .acquiring)
             guard head != consumer.pointee.cachedOppositeCount else { return nil }
         }
         let element = elements[head & mask]
-        consumer.pointee.movedCount.store(head &+ 1, ordering: .releasing)
+        consumer.pointee.pushedOrPoppedCount.store(head &+ 1, ordering: .releasing)
         return element
     }
 
@@ -91,16 +91,16 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// element that the producer has pushed since.
     @inlinable
     public func peek(at offset: Int) -> Element? {
-        let index = consumer.pointee.movedCount.load(ordering: .relaxed) &+ offset
+        let index = consumer.pointee.pushedOrPoppedCount.load(ordering: .relaxed) &+ offset
         return index < consumer.pointee.cachedOppositeCount ? elements[index & mask] : nil
     }
 
-    /// The number of elements, between 0 and the capacity. While another thread pushes or pops, the number
-    /// may already be out of date.
+    /// The number of elements, between 0 and the capacity. While another thread pushes or pops, the number may already
+    /// be out of date.
     @inlinable
     public var count: Int {
-        let head = consumer.pointee.movedCount.load(ordering: .acquiring)
-        let tail = producer.pointee.movedCount.load(ordering: .acquiring)
+        let head = consumer.pointee.pushedOrPoppedCount.load(ordering: .acquiring)
+        let tail = producer.pointee.pushedOrPoppedCount.load(ordering: .acquiring)
         return min(max(0, tail &- head), mask + 1)
     }
 }

@@ -1,6 +1,5 @@
 extension Stream {
-    /// How many times in a row one stream may fill the shared buffer. After that, the loop reads other
-    /// streams first.
+    /// How many times in a row one stream may fill the shared buffer. After that, the loop reads other streams first.
     private static let fillsPerEventMax = 4
     /// The longest plaintext of a TLS record (RFC 8446 section 5.1). A read with this much room takes a whole
     /// record.

@@ -9,8 +9,7 @@ extension Stream {
         scheduleAddedOutput()
     }
 
-    /// Reserves room at the end of the output. The caller writes its bytes there, and must then call
-    /// `commit`.
+    /// Reserves room at the end of the output. The caller writes its bytes there, and must then call `commit`.
     ///
     /// - Parameter count: at most `reservedBytesMax`.
     /// - Returns: at least `count` uninitialised bytes; valid until the next call of a method of this stream.
@@ -32,7 +31,7 @@ extension Stream {
         guard case .open = phase else { return }
         if !isOutputBlocked { sendOutput() }
         guard case .open = phase else { return }
-        if isDrained { scheduleIterationEnd() }
+        if isRoomReportDue { scheduleIterationEnd() }
         if isShutdownRequested, output.count == 0 { endOutput() }
     }
 
@@ -54,14 +53,14 @@ extension Stream {
         isTLSWriteAwaitingReadable = false
         flush()
         updateInterest()
-        if case .open = phase { reportIfDrained() }
+        if case .open = phase { reportRoomIfDue() }
     }
 
-    func reportIfDrained() {
-        guard isDrained else { return }
-        needsDrainedReport = false
+    func reportRoomIfDue() {
+        guard isRoomReportDue else { return }
+        needsRoomReport = false
         guard let handler else { return close() }
-        handler.streamDrained(self)
+        handler.streamHasRoom(self)
     }
 
     // MARK: - Sending the output
@@ -73,14 +72,14 @@ extension Stream {
         }
     }
 
-    private var isDrained: Bool { needsDrainedReport && output.count < Stream.lowWaterBytes }
+    private var isRoomReportDue: Bool { needsRoomReport && output.count < Stream.lowWaterBytes }
 
     private func failForOutputLimit() {
         fail(StreamError(code: .outputLimit, reason: "over \(Stream.outputBytesMax) bytes of output wait"))
     }
 
     private func scheduleAddedOutput() {
-        if output.count > Stream.highWaterBytes { needsDrainedReport = true }
+        if output.count > Stream.highWaterBytes { needsRoomReport = true }
         if !isOutputBlocked, case .open = phase { scheduleIterationEnd() }
     }
 

@@ -1,16 +1,16 @@
 import Glibc
 
-/// Receives a stream's events. The loop makes all calls; no method of the stream calls its handler directly.
-/// The handler may call any method of the stream in a callback, including `close`.
+/// Receives a stream's events. The loop makes all calls; no method of the stream calls its handler directly. The
+/// handler may call any method of the stream in a callback, including `close`.
 public protocol StreamHandler: AnyObject {
     /// The connection is established, and the TLS handshake is complete if TLS is used.
     func streamConnected(_ stream: Stream)
     /// - Parameter bytes: valid only during the call; the streams of a loop share the memory.
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer)
     /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
-    func streamDrained(_ stream: Stream)
-    /// The stream has ended. The stream makes this call once, as its last call. It does not make this call
-    /// after the owner's `close` or `closeWithoutCloseNotify`.
+    func streamHasRoom(_ stream: Stream)
+    /// The stream has ended. The stream makes this call once, as its last call. It does not make this call after the
+    /// owner's `close` or `closeWithoutCloseNotify`.
     ///
     /// - Parameter error: nil if the peer ended the stream in an orderly way. Also nil if `shutDownAfterFlush` ended
     ///   our side, and the peer did not end its side within `peerEndTimeoutMilliseconds`.
@@ -20,17 +20,17 @@ public protocol StreamHandler: AnyObject {
 /// A byte stream on a loop: TCP or a Unix socket, with or without TLS.
 ///
 /// The stream collects the output of an iteration and sends it at the end of the iteration. Under TLS it needs one
-/// system call for each record of up to 16 KiB. A failure is never reported inside a call: `write`, `flush`
-/// and `connect` return, and the loop later calls `streamClosed`.
+/// system call for each record of up to 16 KiB. A failure is never reported inside a call: `write`, `flush` and
+/// `connect` return, and the loop later calls `streamClosed`.
 ///
 /// The loop keeps a stream alive while it watches the stream's socket. The stream holds its handler weakly: the owner
 /// must keep the handler alive, and close the stream at the end. If the handler was released, the stream closes itself
 /// instead of calling the handler.
 public final class Stream {
-    /// If more output than this waits, a caller should stop writing until `streamDrained`.
+    /// If more output than this waits, a caller should stop writing until `streamHasRoom`.
     public static let highWaterBytes = 512 * 1024
     /// When the waiting output falls below this limit after it was above `highWaterBytes`, the handler gets
-    /// `streamDrained`. The limit is far below `highWaterBytes`, so that a caller need not stop again after a few
+    /// `streamHasRoom`. The limit is far below `highWaterBytes`, so that a caller need not stop again after a few
     /// writes.
     public static let lowWaterBytes = 128 * 1024
     /// If more output than this waits, the stream fails with `.outputLimit`. This bounds the memory even if a caller
@@ -44,20 +44,19 @@ public final class Stream {
     public static let peerEndTimeoutMilliseconds: Int64 = 5_000
 
     enum Phase {
-        /// The first phase. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted
-        /// connection, `failing` or `closed`.
+        /// The first phase. Next: `connecting` after `connect`, `accepted` or `handshaking` for an accepted connection,
+        /// `failing` or `closed`.
         case idle
         /// The TCP or Unix connection is being set up. Next: `handshaking`, `open`, `failing` or `closed`.
         case connecting
-        /// The connection was accepted without TLS. The handler gets `streamConnected` at the end of the
-        /// iteration. Next: `open`, `failing` or `closed`.
+        /// The connection was accepted without TLS. The handler gets `streamConnected` at the end of the iteration.
+        /// Next: `open`, `failing` or `closed`.
         case accepted
         /// The TLS handshake is running. Next: `open`, `failing` or `closed`.
         case handshaking
         /// Both directions can carry bytes. Next: `halfClosed`, `failing` or `closed`.
         case open
-        /// All output is sent and our side has ended; the peer may still send bytes. Next: `failing` or
-        /// `closed`.
+        /// All output is sent and our side has ended; the peer may still send bytes. Next: `failing` or `closed`.
         case halfClosed
         /// The stream has failed. The handler gets `streamClosed` at the end of the iteration. Next: `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
@@ -76,9 +75,9 @@ public final class Stream {
     var output = OutputBuffer()
     /// Whether the socket or TLS takes no more output until the loop reports the next event.
     var isOutputBlocked = false
-    /// Whether more than `highWaterBytes` has waited, so that the handler must get `streamDrained` once less than
+    /// Whether more than `highWaterBytes` has waited, so that the handler must get `streamHasRoom` once less than
     /// `lowWaterBytes` waits.
-    var needsDrainedReport = false
+    var needsRoomReport = false
     var isShutdownRequested = false
 
     var isReadingPaused = false
@@ -134,8 +133,8 @@ public final class Stream {
     /// Bytes that were written to the stream and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
-    /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. Any callback
-    /// may call it, and a second call does nothing.
+    /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. Any callback may call
+    /// it, and a second call does nothing.
     public func close() {
         switch phase {
         case .closed:
@@ -148,8 +147,7 @@ public final class Stream {
         closeTransport()
     }
 
-    /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated
-    /// connection.
+    /// Ends the stream as `close` does, but without close_notify. A TLS peer then sees a truncated connection.
     public func closeWithoutCloseNotify() {
         if case .closed = phase { return }
         closeTransport()
@@ -170,8 +168,8 @@ public final class Stream {
         handler?.streamClosed(self, error: reportedError)
     }
 
-    /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the iteration, because the
-    /// caller may be the handler itself.
+    /// Marks the stream as failed. The handler gets `streamClosed` only at the end of the iteration, because the caller
+    /// may be the handler itself.
     func fail(_ error: StreamError, hasUnreadInput: Bool = false) {
         switch phase {
         case .closed, .failing:
@@ -274,7 +272,7 @@ extension Stream: DescriptorHandler, IterationEndHandler, TimerHandler {
             becomeOpen()
         case .open, .halfClosed:
             flush()
-            reportIfDrained()
+            reportRoomIfDue()
         case .failing(let error, let hasUnreadInput):
             if hasUnreadInput { deliverRemainingInput() }
             closeAndReport(error)

@@ -47,8 +47,8 @@ public final class TLSContext: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - caFile: a PEM file of the certificates to trust; nil: the certificates that the system trusts.
-    ///   - applicationProtocols: the protocols to offer by ALPN, in this order, such as `h2`. If empty, ALPN
-    ///     is not used.
+    ///   - applicationProtocols: the protocols to offer by ALPN, in this order, such as `h2`. If empty, ALPN is not
+    ///     used.
     ///   - certificateFile: the PEM chain to present if the server asks for a certificate; nil for none.
     ///   - keyFile: the PEM private key of the certificate; nil if the key is in `certificateFile`.
     public static func client(
@@ -173,8 +173,7 @@ public final class TLSContext: @unchecked Sendable {
             throw TLSError(code: .serverName, reason: "a TLS client needs the server's name")
         }
         if let address = SocketAddress(numeric: name, port: 0) {
-            // Do not set the server name indication (SNI), because it allows only host names (RFC 6066
-            // section 3).
+            // Do not set the server name indication (SNI), because it allows only host names (RFC 6066 section 3).
             guard X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), address.host) == 1 else {
                 throw TLSError(code: .serverName, subject: name)
             }
@@ -208,8 +207,8 @@ public final class TLSContext: @unchecked Sendable {
             )
         }
         guard result == OPENSSL_NPN_NEGOTIATED, let selection else { return SSL_TLSEXT_ERR_ALERT_FATAL }
-        // OpenSSL does not copy the name that `selection` points to. The name stays valid, because it is one
-        // of the names in `applicationProtocols`, which lives as long as this context.
+        // OpenSSL does not copy the name that `selection` points to. The name stays valid, because it is one of the
+        // names in `applicationProtocols`, which lives as long as this context.
         chosen.pointee = UnsafePointer(selection)
         return SSL_TLSEXT_ERR_OK
     }

@@ -39,8 +39,8 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// Removes all errors from OpenSSL's queue of this thread, and returns their reasons as one text, the
-/// original cause first. Names each reason once. Returns `no reason given` if the queue is empty.
+/// Removes all errors from OpenSSL's queue of this thread, and returns their reasons as one text, the original cause
+/// first. Names each reason once. Returns `no reason given` if the queue is empty.
 func takeOpenSSLReason() -> String {
     var reasons: [String] = []
     // The queue has at most 16 errors (ERR_NUM_ERRORS).

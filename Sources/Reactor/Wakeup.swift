@@ -4,13 +4,13 @@ import Synchronization
 
 /// Wakes a loop from any thread, through an eventfd that the loop watches.
 ///
-/// A thread publishes its work and then calls `signal`. The loop's thread must call `drain` before it
-/// takes the work; otherwise it could miss work. Only the first signal after a drain makes a system call;
-/// further signals cause no further wake-up.
+/// A thread publishes its work and then calls `signal`. The loop's thread must call `reset` before it takes the work;
+/// otherwise it could miss work. Only the first signal after a reset makes a system call; further signals cause no
+/// further wake-up.
 public final class Wakeup: Sendable {
     /// The eventfd. A C library may signal it directly by writing 8 bytes: the integer 1 in 64 bits.
     public let descriptor: Int32
-    /// True from a call of `signal` until the next `drain`.
+    /// True from a call of `signal` until the next `reset`.
     private let isSignalled = Atomic<Bool>(false)
 
     public init() throws(SystemError) {
@@ -33,7 +33,7 @@ public final class Wakeup: Sendable {
     }
 
     /// Resets the wake-up. The loop's thread must call it before it takes the work.
-    public func drain() {
+    public func reset() {
         var count: UInt64 = 0
         _ = Glibc.read(descriptor, &count, MemoryLayout<UInt64>.size)
         // Clear the flag only after the read. A signal that comes between the read and the clearing makes no system

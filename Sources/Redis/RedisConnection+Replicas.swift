@@ -52,8 +52,9 @@ extension RedisConnection {
         appendOutstandingCall(.waitForReplicas, commandCallCount: 1)
     }
 
-    /// Whether the next reply must stay unread, because it waits for the reply to WAIT. If the reply to WAIT has
-    /// arrived, this method sets `hasEnoughReplicas`.
+    /// Whether the next reply must stay unread: its call needs replicas, and the reply to WAIT, which says whether
+    /// enough of them have acknowledged, has not arrived. If the reply to WAIT has arrived, this method sets
+    /// `hasEnoughReplicas`.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, hasEnoughReplicas == nil
         else {

@@ -19,8 +19,9 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         beginHandshake()
     }
 
-    /// Handles all replies that are complete now, but stops at a reply that must stay unread until WAIT has its reply.
-    /// The loop calls this method when bytes have arrived.
+    /// Handles all replies that are complete now, but stops at a reply that must stay unread: only the reply to a later
+    /// WAIT says whether enough replicas have the writes of its call (``isNextReplyWithheld(in:)``). The loop calls
+    /// this method when bytes have arrived.
     public func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard stream === self.stream, let reader else { return }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
@@ -73,7 +74,7 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
 
     /// Does nothing. The loop calls this method when little output waits again, but ``obstacleToIssue`` checks the
     /// waiting output before each call.
-    public func streamDrained(_ stream: Stream) {}
+    public func streamHasRoom(_ stream: Stream) {}
 
     /// Tries the server's next address, or ends the connection. The loop calls this method when the connection's
     /// ``Stream`` has ended, or could not connect.

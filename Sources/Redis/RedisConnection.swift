@@ -31,8 +31,7 @@ public final class RedisConnection {
         /// The delegate, if there is one, finds the server. Then the loop looks up the addresses, if the server has a
         /// host name. Both happen for each attempt to connect. Next: `connecting`, `pausing` or `closed`.
         case resolving
-        /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or
-        /// `closed`.
+        /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or `closed`.
         case connecting
         /// The connection logs in, checks the server and loads the scripts. Next: `ready`, `pausing` or
         /// `closed`.

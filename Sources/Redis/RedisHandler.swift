@@ -30,8 +30,8 @@ public enum RedisWarning: Sendable, Equatable {
 /// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
 public enum RedisReplicaStatus: Sendable, Equatable {
     /// Too few replicas acknowledged in time. Calls that ask for replicas must wait. After 10 seconds
-    /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an
-    /// acknowledgement. `acknowledgedCount` is the number of replicas that did acknowledge.
+    /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an acknowledgement.
+    /// `acknowledgedCount` is the number of replicas that did acknowledge.
     ///
     /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
     case missing(acknowledgedCount: Int, isGivenUp: Bool, RedisError?)

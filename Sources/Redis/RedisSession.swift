@@ -5,8 +5,8 @@
 /// ``RedisConnection/appendCall(isWritten:needsReplicas:)`` gets exactly one reply or failure, in the order of the
 /// calls.
 public protocol RedisSession: AnyObject {
-    /// The sources of the scripts. The connection loads them before it is ready. A call names its script by
-    /// the index in this list.
+    /// The sources of the scripts. The connection loads them before it is ready. A call names its script by the index
+    /// in this list.
     var scripts: [String] { get }
     /// Writes the collected calls, in as few commands as possible. The connection calls this method at the end of
     /// the iteration, and before it sends the scripts again.

@@ -41,8 +41,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     public static let defaultSentinelPort: UInt16 = 26_379
     /// The maximum number of hosts in one URL.
     public static let locationsMax = 64
-    /// The largest database number. A server has 16 databases by default, and its configuration can allow
-    /// more.
+    /// The largest database number. A server has 16 databases by default, and its configuration can allow more.
     public static let databaseMax = 1_048_575
 
     /// The servers' locations: at least one, at most ``locationsMax``.
@@ -183,8 +182,8 @@ public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
 }
 
 extension Substring {
-    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte, which neither a
-    /// server nor a path accepts.
+    /// The decoded text. Nil if the encoding is invalid, or if the text has a zero byte, which neither a server nor a
+    /// path accepts.
     fileprivate var percentDecoded: String? {
         PercentEncoding.decode(self).flatMap { $0.utf8.contains(0) ? nil : $0 }
     }

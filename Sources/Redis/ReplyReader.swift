@@ -15,8 +15,8 @@ public struct Reply {
     public var elementCount: Int { if case .array(let count) = kind { count } else { 0 } }
 }
 
-/// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into
-/// one buffer that is allocated once, so reading a reply allocates nothing.
+/// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into one buffer
+/// that is allocated once, so reading a reply allocates nothing.
 ///
 /// It accepts only what the servers reply to script calls and to a connection's own commands: strings, numbers,
 /// nulls, errors, and flat arrays of these. It refuses an array within an array, and limits every length that the
@@ -77,8 +77,8 @@ public final class ReplyReader {
     func next() -> ReadOutcome {
         switch parser.next() {
         case .violation: return .violation
-        // hiredis reports a string only when it is complete. So a string that is too long is refused as soon
-        // as too many of its bytes have arrived.
+        // hiredis reports a string only when it is complete. So a string that is too long is refused as soon as too
+        // many of its bytes have arrived.
         case .incomplete(let unparsedByteCount):
             return unparsedByteCount > Self.stringBytesMax + 64 ? .violation : .incomplete
         case .complete:

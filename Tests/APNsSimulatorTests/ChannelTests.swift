@@ -102,8 +102,7 @@ import Testing
                     "started": 1
                 ]
             )
-            // Two push-to-start tokens are registered. The activities are on a channel, so they have no
-            // update token.
+            // Two push-to-start tokens are registered. The activities are on a channel, so they have no update token.
             let newRegistrations = try await fixture.simulator.registrations(since: cursorBefore + 50).records
             #expect(newRegistrations.map(\.key) == ["by-push", "elsewhere"])
 

@@ -20,8 +20,8 @@ import Testing
             crowd.audiences = ["final"]
             change(&crowd)
             self.crowd = crowd
-            try model.declare(app: "app", teamIdentifier: nil, types: [])
-            try model.declare(app: "other", teamIdentifier: nil, types: [])
+            try model.declareApp("app", teamIdentifier: nil, types: [])
+            try model.declareApp("other", teamIdentifier: nil, types: [])
             try model.create(crowd)
         }
 

@@ -41,7 +41,7 @@ import Testing
                 contentState: try Shape(json: #"{"home":"int","eta":"dateRange?","at":"date?"}"#),
                 identifierAttribute: "id"
             )
-            try model.declare(app: "app", teamIdentifier: nil, types: [match])
+            try model.declareApp("app", teamIdentifier: nil, types: [match])
             try model.install(app: "app", device: "phone", nowMilliseconds: startSeconds * 1_000)
             try model.start(
                 .init(
@@ -378,8 +378,7 @@ import Testing
     @Test(
         arguments: [
             ([:], 1),
-            // The same start from another worker. Admission may have raised its timestamp, and its state may
-            // be newer.
+            // The same start from another worker. Admission may have raised its timestamp, and its state may be newer.
             (["timestamp": "\(startSeconds + 1)", "content-state": #"{"home":6}"#], 1),
             (["attributes": #"{ "id" : "n" }"#], 1),
             // A different start: its alert, its attributes or a much later timestamp shows that it starts

@@ -52,8 +52,7 @@ import Testing
 
     /// Prints the throughput. Only the number of 200 responses is checked.
     @Test func `The simulator responds to h2load's requests`() async throws {
-        // h2load opens many streams before it has read the server's SETTINGS, so the simulator must allow
-        // them at once.
+        // h2load opens many streams before it has read the server's SETTINGS, so the simulator must allow them at once.
         try await SimulatorFixture.run(\.limits.streamsBeforeAuthenticationMax, 1_000) { fixture in
             let body = fixture.directory.url.appendingPathComponent("body")
             try Data(fixture.update(home: 4).utf8).write(to: body)

@@ -57,8 +57,8 @@ import Testing
         #expect(abs((line["time"] as? Int ?? 0) / 1_000 - nowSeconds) < 3_600)
     }
 
-    /// A full pipe simulates a disk that becomes full and then has room again. Lost lines are counted, and
-    /// each line in the file is complete.
+    /// A full pipe simulates a disk that becomes full and then has room again. Lost lines are counted, and each line in
+    /// the file is complete.
     @Test func `Lines are complete even if a write takes only a part`() throws {
         var ends: [Int32] = [-1, -1]
         #expect(pipe(&ends) == 0)
@@ -75,13 +75,13 @@ import Testing
             log.append(Array(String(repeating: "\(number % 10)", count: lineBytes - 1).utf8))
         }
         log.flush()
-        var text = drain(ends[0])
+        var text = readContents(of: ends[0])
         try #require(!text.isEmpty && text.last != "\n", "the pipe has taken a part of a line")
         let lostCount = appendedCount - text.count / lineBytes - 1
         #expect(lostCount > 0 && log.lostLineCount == lostCount)
         log.append(Array(String(repeating: "x", count: lineBytes - 1).utf8))
         log.flush()
-        text += drain(ends[0])
+        text += readContents(of: ends[0])
         #expect(log.lostLineCount == lostCount)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines.count == appendedCount - lostCount + 2 && lines.last?.isEmpty == true)
@@ -89,7 +89,7 @@ import Testing
         #expect(lines.dropLast().last?.first == "x")
     }
 
-    private func drain(_ descriptor: Int32) -> String {
+    private func readContents(of descriptor: Int32) -> String {
         var bytes = [UInt8](repeating: 0, count: 1 << 20)
         let count = read(descriptor, &bytes, bytes.count)
         return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)

@@ -120,8 +120,8 @@ import Testing
         #expect((200...1_200).contains(acceptedCount), "\(acceptedCount)")
     }
 
-    /// Texts that are no JSON object; RFC 8259 forbids most of them. Foundation's decoder accepts some of
-    /// these where it does not need the value.
+    /// Texts that are no JSON object; RFC 8259 forbids most of them. Foundation's decoder accepts some of these where
+    /// it does not need the value.
     @Test(arguments: [
         "", "null", "[]", "{", "{}x", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}",
         "{\"a\":\"\\x\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\t\"}", "{\"a\":NaN}", "{\"a\":tru}", "{\"a\" 1}", "{,}",

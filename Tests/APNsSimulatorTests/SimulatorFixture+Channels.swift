@@ -87,8 +87,8 @@ extension SimulatorFixture {
         )
     }
 
-    /// Returns the simulator's JSON about an activity. It has the content state on the phone and the number
-    /// of pushes with each effect.
+    /// Returns the simulator's JSON about an activity. It has the content state on the phone and the number of pushes
+    /// with each effect.
     func readActivity(_ activity: String) async throws -> [String: Any] {
         try await control("GET", "/activity?app=\(SimulatorFixture.app)&activity=\(activity)").object
     }

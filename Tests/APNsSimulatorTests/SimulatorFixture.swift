@@ -53,9 +53,9 @@ struct SimulatorFixture {
             identifierAttribute: "matchId"
         )
         try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
-            try devices.declare(app: SimulatorFixture.app, teamIdentifier: "TEAM123456", types: [match])
-            try devices.declare(app: "com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
-            try devices.declare(app: "com.example.sibling", teamIdentifier: nil, types: [])
+            try devices.declareApp(SimulatorFixture.app, teamIdentifier: "TEAM123456", types: [match])
+            try devices.declareApp("com.example.other", teamIdentifier: "OTHERTEAM0", types: [])
+            try devices.declareApp("com.example.sibling", teamIdentifier: nil, types: [])
             try devices.install(app: SimulatorFixture.app, device: "phone", nowMilliseconds: nowMilliseconds)
             try devices.start(
                 .init(

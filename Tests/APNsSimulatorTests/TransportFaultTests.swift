@@ -50,7 +50,7 @@ import Testing
             let client = try await makeClient(fixture) {
                 $0.resetShare = 1
                 $0.resetCode = 11
-                $0.faultyRequests = 7
+                $0.requestsSubjectToFaultsMax = 7
             }
             let streams = try submit(20, client, fixture)
             try runAll(streams, client)
@@ -90,7 +90,7 @@ import Testing
             let client = try await makeClient(fixture) {
                 $0.lateShare = 1
                 $0.lateMilliseconds = 300
-                $0.faultyRequests = 1
+                $0.requestsSubjectToFaultsMax = 1
             }
             let streams = try submit(2, client, fixture)
             try client.run { $0.responses[streams[1]]?.isClosed == true }

@@ -66,8 +66,7 @@ import Testing
         #expect(request.body == fixture.bodyContent)
     }
 
-    /// The header table keeps the entries of the pushes, so that the header blocks of later pushes stay
-    /// short.
+    /// The header table keeps the entries of the pushes, so that the header blocks of later pushes stay short.
     @Test func `Broadcasts do not change the header table of the pushes between them`() throws {
         let fixture = try PoolFixture()
         var tableBytes: Set<Int> = []

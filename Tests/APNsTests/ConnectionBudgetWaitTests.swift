@@ -105,8 +105,8 @@ import Testing
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
-            // The pause is long, so that the first connection is ready before the second is due, even on a
-            // busy machine.
+            // The pause is long, so that the first connection is ready before the second is due, even on a busy
+            // machine.
             $0.openingIntervalMilliseconds = 4_000
         }
         fixture.warmUp()

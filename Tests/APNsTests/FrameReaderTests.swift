@@ -13,8 +13,8 @@ import Testing
         var payload: [UInt8]
     }
 
-    /// However the input is cut into pieces, the reader finds the same frames, and reports the same fault
-    /// after the last of these frames.
+    /// However the input is cut into pieces, the reader finds the same frames, and reports the same fault after the
+    /// last of these frames.
     @Test(arguments: 0..<200)
     func `Frames are read in pieces of any size`(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed))

@@ -41,8 +41,8 @@ import Testing
         #expect(requests[0].value("apns-expiration") == "1790000000")
     }
 
-    /// `:path` and `authorization` are never indexed. `apns-id` and `apns-expiration` are indexed in the
-    /// first request only.
+    /// `:path` and `authorization` are never indexed. `apns-id` and `apns-expiration` are indexed in the first request
+    /// only.
     @Test func `Indexing follows Apple's advice`() throws {
         let fixture = try PoolFixture()
         var requests: [ServedRequest] = []

@@ -134,7 +134,7 @@ final class HostileServer: ListenerHandler {
             input.removeFirst(position)
         }
 
-        func streamDrained(_ stream: Stream) {}
+        func streamHasRoom(_ stream: Stream) {}
 
         func streamClosed(_ stream: Stream, error: StreamError?) { isClosed = true }
 

@@ -92,8 +92,8 @@ import Testing
         // pool is idle.
         fixture.runLoop(until: { fixture.pool.intervalCounts.endedPushCount == 0 })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
-        let began = fixture.pool.intervalBeganAtMilliseconds
-        fixture.runLoop(until: { fixture.pool.intervalBeganAtMilliseconds != began })
+        let began = fixture.pool.sizingIntervalBeganAtMilliseconds
+        fixture.runLoop(until: { fixture.pool.sizingIntervalBeganAtMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
         #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }

@@ -135,8 +135,8 @@ import Testing
         #expect(fixture.runLoop(until: { fixture.recorder.closeCauses == [.retired] }))
     }
 
-    /// Windows begin at zero, grow by a byte, and become negative. The body is sent in pieces, and is
-    /// complete at the end.
+    /// Windows begin at zero, grow by a byte, and become negative. The body is sent in pieces, and is complete at the
+    /// end.
     @Test func `A body is sent in pieces as flow control allows`() throws {
         let fixture = try HostileFixture()
         try #require(fixture.warmUp())

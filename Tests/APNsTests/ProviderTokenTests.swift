@@ -29,8 +29,8 @@ import Testing
         source.forgetRefused(firstToken, unixSeconds: start + 20 * 60)
         let secondToken = try #require(source.currentToken(unixSeconds: start + 20 * 60))
         #expect(secondToken !== firstToken)
-        // Refusals of the first token on other connections do not concern the second token, so the second
-        // token stays in use.
+        // Refusals of the first token on other connections do not concern the second token, so the second token stays
+        // in use.
         source.forgetRefused(firstToken, unixSeconds: start + 45 * 60)
         #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }

@@ -330,7 +330,7 @@ final class ServerConnection: StreamHandler, IterationEndHandler {
         write()
     }
 
-    func streamDrained(_ stream: Stream) { write() }
+    func streamHasRoom(_ stream: Stream) { write() }
 
     func streamClosed(_ stream: Stream, error: StreamError?) { isClosed = true }
 

@@ -179,7 +179,7 @@ import Testing
         Case("the next 50 reset with CANCEL") {
             $0.resetShare = 1
             $0.resetCode = 8
-            $0.faultyRequests = 50
+            $0.requestsSubjectToFaultsMax = 50
         } expect: { sent, statistics in
             #expect(sent.count(.ambiguous) == 50 && statistics.resetStreamCount == 50)
             #expect(sent.count(.accepted) == pushCount - 50)

@@ -39,7 +39,7 @@ struct SimulatorFixture {
         let simulator = Simulator(configuration)
         try await simulator.start()
         let token = try await simulator.withDevices { (devices, nowMilliseconds) throws(DeviceModel.Fault) in
-            try devices.declare(app: app, teamIdentifier: "DEF123GHIJ", types: [match])
+            try devices.declareApp(app, teamIdentifier: "DEF123GHIJ", types: [match])
             try devices.install(app: app, device: "phone", nowMilliseconds: nowMilliseconds)
             try devices.start(
                 .init(

@@ -7,9 +7,9 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Three judges say whether a phone could decode a state: Foundation's `JSONDecoder`, the worker's check, and
-/// the simulator. `JSONDecoder` decodes the Swift types themselves. The check and the simulator read the
-/// shapes that `ActivityShapes` wrote.
+/// Three judges say whether a phone could decode a state: Foundation's `JSONDecoder`, the worker's check, and the
+/// simulator. `JSONDecoder` decodes the Swift types themselves. The check and the simulator read the shapes that
+/// `ActivityShapes` wrote.
 @Suite("Shapes beside the types that they describe", .ownThread)
 struct DecodabilityTests {
     private static let app = "com.example.ride"
@@ -62,8 +62,8 @@ struct DecodabilityTests {
             }
     }
 
-    /// Whether the state has a number that Foundation's `Decimal` cannot hold. The worker's check accepts
-    /// such a number.
+    /// Whether the state has a number that Foundation's `Decimal` cannot hold. The worker's check accepts such a
+    /// number.
     private static func isBeyondDecimal(_ state: String) -> Bool {
         struct Price: Decodable { var price: Foundation.Decimal? }
         struct Number: Decodable { var price: Double? }

@@ -7,8 +7,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Compares the scripts for audiences on a real server with their model, over random histories. All replies
-/// and all bytes of the pages must be equal.
+/// Compares the scripts for audiences on a real server with their model, over random histories. All replies and all
+/// bytes of the pages must be equal.
 @Suite(.serialized, .ownThread) struct AudienceDifferentialTests {
     static let historyCount = ProcessInfoVariable.integer("CAUSEWAY_AUDIENCE_HISTORIES") ?? 60
     private static let startMilliseconds: Int64 = 1_790_000_000_000

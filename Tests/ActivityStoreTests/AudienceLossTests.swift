@@ -59,8 +59,8 @@ import Testing
         )
         #expect(try caller.perform(.newestState).verdict == .unknown)
 
-        // The lane's cache still has the bounds of pages that no longer exist. Each member must still join
-        // the right page.
+        // The lane's cache still has the bounds of pages that no longer exist. Each member must still join the right
+        // page.
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
         #expect(try caller.perform(.admit(makeAdmission())).grant == grant)

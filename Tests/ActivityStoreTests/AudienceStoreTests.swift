@@ -47,8 +47,8 @@ import Testing
         let memorySumScript =
             "local sum = 0 for _, key in ipairs(redis.call('KEYS', '*')) do sum = sum + redis.call('MEMORY', 'USAGE', key) end return sum"
         let bytes = try #require(Int(server.command("EVAL", memorySumScript, "0")[0]))
-        // The allocators of newer servers round a page's memory up more. A member needed 226 bytes on Redis
-        // 7.4 to 8.2 and Valkey 8.1, so the limit for these servers is 240 bytes.
+        // The allocators of newer servers round a page's memory up more. A member needed 226 bytes on Redis 7.4 to 8.2
+        // and Valkey 8.1, so the limit for these servers is 240 bytes.
         let information: [String] = server.command("INFO", "server")
         let bytesMax = information.contains { $0.contains("redis_version:7.0.") } ? 150 : 240
         #expect(bytes < bytesMax * entries.count, "\(bytes / entries.count) bytes each")
@@ -117,8 +117,8 @@ import Testing
             try caller.runLoopUntilIdle()
             #expect(caller.failures[tag] == .foreignValue)
         }
-        // These three pages are invalid: one has an unknown format, one is too short for a header, and one
-        // must be split and has an invalid entry.
+        // These three pages are invalid: one has an unknown format, one is too short for a header, and one must be
+        // split and has an invalid entry.
         let header = [MemberPage.Header.formatVersion, 0, 0, 0] + [UInt8](repeating: 0, count: 12)
         let foreignValues: [[UInt8]] = [
             [UInt8](repeating: 7, count: 40), [1, 2, 3],

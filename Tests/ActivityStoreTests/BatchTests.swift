@@ -143,8 +143,8 @@ import Testing
 
     @Test func `Each call has its own bucket, independent of the call before it`() throws {
         let (server, caller) = try connectedCaller()
-        // The app allows frequent updates for the activities `many` and `none`, but not for `few`. The
-        // activity `none` has no token.
+        // The app allows frequent updates for the activities `many` and `none`, but not for `few`. The activity `none`
+        // has no token.
         let keys = ["few", "many", "none"].map { TestKey.activity($0) }
         for (index, key) in keys.enumerated() {
             let register = Operation.register(
@@ -305,8 +305,8 @@ import Testing
         withExtendedLifetime(server) {}
     }
 
-    /// Updates the activities with these numbers. Returns the length of the held command in each reply; nil
-    /// if the reply had no room for it, so that the update must wait.
+    /// Updates the activities with these numbers. Returns the length of the held command in each reply; nil if the
+    /// reply had no room for it, so that the update must wait.
     private func heldLengths(_ caller: StoreCaller, indices: [Int]) -> [Int?] {
         caller.events = []
         for index in indices {

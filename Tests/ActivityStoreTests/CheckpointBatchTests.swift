@@ -67,9 +67,9 @@ import Testing
         #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == longText)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.otherAudience).bytes == [1])
-        // Three long checkpoints fit into one Redis command, so eight need three commands. The other
-        // audience's checkpoint needs one. The entry needs three: its page is missing, so the lane makes the
-        // page and sends the entry again. The last checkpoint needs one. The test also makes four claims.
+        // Three long checkpoints fit into one Redis command, so eight need three commands. The other audience's
+        // checkpoint needs one. The entry needs three: its page is missing, so the lane makes the page and sends the
+        // entry again. The last checkpoint needs one. The test also makes four claims.
         #expect(server.callCount(of: "evalsha") == 3 + 1 + 3 + 1 + 4)
     }
 }

@@ -241,8 +241,7 @@ extension OperationHistory.Step {
 // MARK: - The model's state as the server stores it
 
 extension ActivityState {
-    /// The letter that the scripts would store for the phase of the newest version. The model itself stores
-    /// no letter.
+    /// The letter that the scripts would store for the phase of the newest version. The model itself stores no letter.
     private var letter: Character {
         let alert = heldCommand?.hasAlert ?? false
         let letter: Character =

@@ -13,8 +13,8 @@ extension HostileServerTests {
         return "$\(value.utf8.count)\r\n\(value)\r\n"
     }
 
-    /// Returns the reply to a permitted push: the activity's value, and a number that packs the timestamp,
-    /// the priority and the pushes left in the budget.
+    /// Returns the reply to a permitted push: the activity's value, and a number that packs the timestamp, the priority
+    /// and the pushes left in the budget.
     static func makeSendReply(
         timestamp: Int64 = 0x6543_2100,
         priority: Int64 = 3,

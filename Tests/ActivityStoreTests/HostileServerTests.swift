@@ -261,8 +261,8 @@ import Testing
         let (caller, fake) = try connectedCaller(deadlineMilliseconds: 2_000)
         fake.makeReply = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        // The call is sent and its reply arrives. Then the lane pauses for longer than the deadline, before
-        // it reads the reply.
+        // The call is sent and its reply arrives. Then the lane pauses for longer than the deadline, before it reads
+        // the reply.
         caller.loop.runIteration(waitMilliseconds: 0)
         caller.loop.runIteration(waitMilliseconds: 0)
         usleep(2_500_000)

@@ -182,8 +182,8 @@ import Testing
             brokenValue[position] = byte
             #expect(throws: InspectionError(field: part)) { try ActivityInspection(value: brokenValue) }
         }
-        // The state now says that the newest command is settled, but the value still has a held command. So
-        // the value is invalid.
+        // The state now says that the newest command is settled, but the value still has a held command. So the value
+        // is invalid.
         var brokenValue = wholeValue
         brokenValue[StoredActivity.phaseByteOffset] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: brokenValue) }

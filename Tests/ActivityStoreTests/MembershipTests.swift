@@ -182,8 +182,8 @@ import Testing
         #expect(comparison.perform(.retire(version: noVersion, makeRetirement("bb"))).departures == nil)
         let retireReply = comparison.perform(.retire(version: noVersion, makeRetirement("aa")))
         #expect(retireReply.hasRetiredToken && retireReply.departures == encodeDepartures(1, 2, at: 101))
-        // The reply to the retirement was lost, so the retirement is repeated. The second reply names the
-        // same audiences.
+        // The reply to the retirement was lost, so the retirement is repeated. The second reply names the same
+        // audiences.
         let repeatedReply = comparison.perform(.retire(version: noVersion, makeRetirement("aa")))
         #expect(!repeatedReply.hasRetiredToken && repeatedReply.departures == encodeDepartures(1, 2, at: 101))
         #expect(comparison.verdict(makeRegistration(in: encodeAudiences(1, 2))) == .stale)

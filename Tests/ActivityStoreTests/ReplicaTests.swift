@@ -41,8 +41,7 @@ import Testing
         return ReplicatedPair(primary: primary, replica: replica, caller: caller)
     }
 
-    /// - Parameter deadlineMilliseconds: the deadline of calls. The lane waits for replicas for a tenth of
-    ///   this time.
+    /// - Parameter deadlineMilliseconds: the deadline of calls. The lane waits for replicas for a tenth of this time.
     private func makeCaller(
         _ server: RedisServer,
         replicas: Int,

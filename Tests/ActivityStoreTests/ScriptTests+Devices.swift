@@ -52,8 +52,8 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
-    /// A registration has released a start. After a newer token was registered, another worker reads the
-    /// older registration again.
+    /// A registration has released a start. After a newer token was registered, another worker reads the older
+    /// registration again.
     @Test func `A stale registration brings what is held for the known token`() throws {
         let comparison = try ScriptComparison(.device("phone"))
         let type = "GameAttributes"

@@ -10,8 +10,8 @@ extension ScriptTests {
         let comparison = try ScriptComparison()
         #expect(comparison.perform(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        // Only `settle` stores the outcome `unknown`. If the reply with this verdict was lost, the next
-        // attempt therefore gets `unknown` again.
+        // Only `settle` stores the outcome `unknown`. If the reply with this verdict was lost, the next attempt
+        // therefore gets `unknown` again.
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
         comparison.settle(unknownSettlement(100))
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)

@@ -60,8 +60,7 @@ final class StoreCaller: ActivityStoreHandler {
         loop.run(withinMilliseconds: limitMilliseconds, until: condition)
     }
 
-    /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may
-    /// be full.
+    /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may be full.
     func issueWhenPossible(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
         var issueOutcome = IssueOutcome.full
         _ = runLoop {

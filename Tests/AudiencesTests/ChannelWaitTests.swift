@@ -152,8 +152,8 @@ import Testing
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .notAwaited })
     }
 
-    /// After a command has waited for a channel without success, its audience pauses: the next commands do
-    /// not wait. With 4,096 pauses the table is full, and no further command of any audience waits.
+    /// After a command has waited for a channel without success, its audience pauses: the next commands do not wait.
+    /// With 4,096 pauses the table is full, and no further command of any audience waits.
     @Test func `A full table of pauses is emptied when the pauses are over`() {
         let harness = makeHarness(.production)
         for other in 0..<Audiences.channelWaitPausesMax {

@@ -105,8 +105,8 @@ import Testing
             if case .newestState = call.operation { newestStateCallCount += 1 }
             harness.reply(to: call)
         }
-        // The core asks the store when the first member joins. The other members join before the store
-        // replies, so one more call serves all of them.
+        // The core asks the store when the first member joins. The other members join before the store replies, so one
+        // more call serves all of them.
         #expect(newestStateCallCount <= 2)
         #expect(harness.send().count == 50)
         harness.respondToPushes()

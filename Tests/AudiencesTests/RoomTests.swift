@@ -184,9 +184,9 @@ import Testing
         )
     }
 
-    /// A channel keeps its slot in the core after its broadcast, so that the core recognizes a repeated
-    /// record. The first app has more channels than the core has slots. A new channel gets the slot that was
-    /// idle for the longest time.
+    /// A channel keeps its slot in the core after its broadcast, so that the core recognizes a repeated record. The
+    /// first app has more channels than the core has slots. A new channel gets the slot that was idle for the longest
+    /// time.
     @Test func `Idle channels make room for the next channels of every app`() throws {
         let harness = RoundHarness(recordsMax: 8)
         for number in 1...40 {
@@ -204,8 +204,8 @@ import Testing
         #expect(harness.passedOverCount == 0 && harness.committableOffset == 51)
     }
 
-    /// Each push sets a timer for the end of the channel's idle time, 300 s later. The timers of earlier
-    /// pushes stay in the queue until the queue is full. (R4)
+    /// Each push sets a timer for the end of the channel's idle time, 300 s later. The timers of earlier pushes stay in
+    /// the queue until the queue is full. (R4)
     @Test func `The timers of a busy channel stay within their limit`() throws {
         let harness = RoundHarness(recordsMax: 4, membershipChangesMax: 4, commandsMax: 4)
         for number in 1...200 {

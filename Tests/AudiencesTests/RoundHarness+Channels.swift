@@ -1,3 +1,4 @@
+import Foundation
 import LiveActivity
 import Testing
 
@@ -6,8 +7,8 @@ import Testing
 
 /// Commands that the core itself admits and fans out, and commands that use an audience's channel.
 extension RoundHarness {
-    /// Gives the core a command to the audience, or to the channel with the id `channel`, as a lane does. The
-    /// next ``performPendingWork()`` lets the core admit it.
+    /// Gives the core a command to the audience, or to the channel with the id `channel`, as a lane does. The next
+    /// ``performPendingWork()`` lets the core admit it.
     ///
     /// - Parameter number: Command 3 has the record number 3, the id `3` and the content state `{"c":3}`. Its timestamp
     ///   is three seconds after the clock.
@@ -103,8 +104,8 @@ extension RoundHarness {
     /// Returns the last result of the command's only range.
     func result(of command: Int) -> String? {
         producedRecords.last {
-            SimulatedText.contains("\"command\":\"\(command)\"", in: $0)
-                && SimulatedText.contains("\"segments\"", in: $0)
+            let record = try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any]
+            return record?["command"] as? String == "\(command)" && record?["segments"] != nil
         }
     }
 }

@@ -276,7 +276,7 @@ final class RoundHarness {
         while let outgoingRecord = core.nextOutgoingRecord(now: moment) {
             let record = core.compose(outgoingRecord)
             producedRecords.append(String(decoding: record.value, as: UTF8.self))
-            if let instruction = record.instruction { instructions.append(instruction) }
+            if let instruction = record.fanoutInstruction { instructions.append(instruction) }
             core.removeNextOutgoingRecord()
             core.deliveryReportReceived(outgoingRecord, .acknowledged, now: moment)
             hadRecord = true

@@ -54,8 +54,8 @@ import Testing
         #expect(results.count == 1 && SimulatedText.contains("\"attempts\":2,", in: results.first ?? ""))
     }
 
-    /// The newer version begins at the older version's position and continues to the end of the range. Then
-    /// it goes through the members before this position.
+    /// The newer version begins at the older version's position and continues to the end of the range. Then it goes
+    /// through the members before this position.
     @Test func `A newer version continues at the position of the older one`() {
         let harness = makeHarness()
         harness.appendCommand(1)

@@ -79,8 +79,8 @@ import Testing
     @Test func `A channel that does not fit is left out, and a token is used`() throws {
         let production = try channels(.production)
         func makeFiller(_ byteCount: Int) -> String { "\"x\":\"\(String(repeating: "x", count: byteCount))\"," }
-        // For each of the two addresses: the longest body that has room for the address, and a body that is
-        // one byte longer.
+        // For each of the two addresses: the longest body that has room for the address, and a body that is one byte
+        // longer.
         let bodyByteCountMin = try bodyByteCount(makeFiller(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
         let fillerBytesMax = Limits.bodyBytesMax - bodyByteCountMin + 1

@@ -75,7 +75,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
         try await simulator.start()
         do {
             try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-                try devices.declare(app: appEnvironment.app, teamIdentifier: "TEAM123456", types: [])
+                try devices.declareApp(appEnvironment.app, teamIdentifier: "TEAM123456", types: [])
             }
             let fixture = try ChannelKeeperFixture(
                 simulator,
@@ -123,7 +123,7 @@ final class ChannelKeeperFixture: @unchecked Sendable {  // Only one task uses i
     /// Lets APNs carry out the next request at once, but respond only after the given time.
     func delayNextResponse(milliseconds: Int) async throws {
         var faults = Faults()
-        (faults.lateShare, faults.lateMilliseconds, faults.faultyRequests) = (1, milliseconds, 1)
+        (faults.lateShare, faults.lateMilliseconds, faults.requestsSubjectToFaultsMax) = (1, milliseconds, 1)
         try await simulator.setFaults(faults, of: .management)
     }
 

@@ -264,8 +264,8 @@ import Testing
         #expect(fixture.keys == [])
     }
 
-    /// Lives of other apps are due first and stay in the timetable. The worker must still find the lives of
-    /// its own apps.
+    /// Lives of other apps are due first and stay in the timetable. The worker must still find the lives of its own
+    /// apps.
     @Test func `Lives of other apps delay no end`() async throws {
         let fixture = try KeeperFixture()
         let key = Self.activityKey("own")

@@ -65,7 +65,11 @@ struct MemoryBudgetTests {
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
         let noLimit = MemoryLimit(
-            groups: ControlGroups(version2Root: "/nowhere", version1MemoryRoot: "/nowhere", membershipFile: "/nowhere")
+            groups: ControlGroups(
+                version2Root: "/nowhere",
+                version1MemoryRoot: "/nowhere",
+                processGroupsFile: "/nowhere"
+            )
         )
         #expect(
             try MemoryBudget(configuration, laneCount: 1, limit: noLimit).totalBytes
@@ -143,7 +147,7 @@ private final class MemoryGroupFiles {
             groups: ControlGroups(
                 version2Root: url.appendingPathComponent("unified").path,
                 version1MemoryRoot: url.appendingPathComponent("memory").path,
-                membershipFile: url.appendingPathComponent("self").path
+                processGroupsFile: url.appendingPathComponent("self").path
             )
         )
     }

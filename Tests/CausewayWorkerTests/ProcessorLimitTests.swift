@@ -27,7 +27,7 @@ struct ProcessorLimitTests {
                 groups: ControlGroups(
                     version2Root: url.appendingPathComponent("root").path,
                     version1MemoryRoot: "/nowhere",
-                    membershipFile: url.appendingPathComponent("self").path
+                    processGroupsFile: url.appendingPathComponent("self").path
                 ),
                 statusFile: "/nowhere"
             )
@@ -77,7 +77,11 @@ struct ProcessorLimitTests {
                 == Self.machineProcessorCount
         )
         let unknown = ProcessorLimit(
-            groups: ControlGroups(version2Root: "/nowhere", version1MemoryRoot: "/nowhere", membershipFile: "/nowhere"),
+            groups: ControlGroups(
+                version2Root: "/nowhere",
+                version1MemoryRoot: "/nowhere",
+                processGroupsFile: "/nowhere"
+            ),
             statusFile: "/nowhere"
         )
         #expect(unknown.processorCount == Self.machineProcessorCount)

@@ -299,8 +299,8 @@ struct ChannelWorkerTests {
         try awaitFirstReconciliation(scene, noting: foreignChannel)
         try scene.delayResponses(milliseconds: 5_000)
         try scene.send(makeCommand(1))
-        // If both commands were in one batch, the end would replace the first command, and no channel would
-        // be requested.
+        // If both commands were in one batch, the end would replace the first command, and no channel would be
+        // requested.
         let key = "{channels:\(ChannelScene.app):production}create:\(Self.audience)"
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(makeCommand(2, "end"))

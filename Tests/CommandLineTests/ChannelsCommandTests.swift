@@ -84,8 +84,7 @@ import Testing
         try scene.stopDelayingResponses()
         let orphanChannel = try #require(try scene.channelIdentifiers().last)
         #expect(try !scene.run("list").output.contains(orphanChannel))
-        // Only after the attempt's time limit can a reconciliation know that the killed process creates
-        // nothing more.
+        // Only after the attempt's time limit can a reconciliation know that the killed process creates nothing more.
         var run = try scene.run("reconcile")
         #expect(run.exitCode == 1 && run.errors.contains("being created"))
         try eventually("the end of the attempt", every: .milliseconds(200)) {

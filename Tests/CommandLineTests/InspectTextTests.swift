@@ -242,7 +242,7 @@ struct InspectTextTests {
                 }
             )
         }
-        overview.addUnreadable()
+        overview.countUnreadableActivity()
         #expect(overview.activityCount == 31)
         #expect(overview.activitiesWithTokenCount == 15)
         #expect(overview.throttledActivityCount == 3)

@@ -86,8 +86,7 @@ struct ReplayFailureTests {
         let process = scene.process(["report", "--from", "1h", "--json", "--verbose"])
         (process.standardOutput, process.standardError) = (output, errors)
         try process.start()
-        // The output is larger than a pipe holds, so the replay waits in the middle of it until the test
-        // reads on.
+        // The output is larger than a pipe holds, so the replay waits in the middle of it until the test reads on.
         let firstByte = try #require(try output.fileHandleForReading.read(upToCount: 1))
         process.interrupt()
         let wholeOutput = firstByte + output.fileHandleForReading.readDataToEndOfFile()
@@ -156,8 +155,7 @@ struct ReplayFailureTests {
             try Self.catchesInterrupts(process)
         }
         process.interrupt()
-        // Signals that come at the same moment count as one, so the test waits until the first one has
-        // arrived.
+        // Signals that come at the same moment count as one, so the test waits until the first one has arrived.
         try eventually("a process that has got SIGINT", every: .milliseconds(1)) {
             try !Self.catchesInterrupts(process)
         }

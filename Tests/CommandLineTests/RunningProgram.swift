@@ -3,8 +3,8 @@ import Reactor
 import Testbed
 import Testing
 
-/// A program that runs until it is stopped: a broker, the simulator, a worker, a redis-server. When this
-/// value is released, the program is killed.
+/// A program that runs until it is stopped: a broker, the simulator, a worker, a redis-server. When this value is
+/// released, the program is killed.
 final class RunningProgram {
     let process: Process
     private let output = Pipe()

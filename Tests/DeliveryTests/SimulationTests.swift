@@ -38,8 +38,7 @@ import Testing
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
     /// - 20404: The check was wrong: before its first registration an activity has the budget without frequent updates.
     ///   This may hold more than the budget for frequent updates.
-    /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two workers that push at the
-    ///   same time.
+    /// - 30112, 103247: The check was wrong: Redis cannot order the alerts of two workers that push at the same time.
     /// - 43611, 108623: The check was wrong: a start need not be sent after its activity has ended.
     ///
     /// longLives:

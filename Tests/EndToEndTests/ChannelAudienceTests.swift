@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Half of an audience's activities are on a channel, and the other half have tokens. One command reaches
-/// both halves: a start, an update or an end.
+/// Half of an audience's activities are on a channel, and the other half have tokens. One command reaches both halves:
+/// a start, an update or an end.
 @Suite("An audience on a channel and on tokens", .timeLimit(.minutes(10)))
 struct ChannelAudienceTests {
     private static let app = "com.example.match"

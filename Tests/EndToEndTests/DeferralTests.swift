@@ -38,8 +38,8 @@ struct DeferralTests {
                 try updates.sendOne()
                 slowestSeconds = max(slowestSeconds, Date().timeIntervalSince(startDate))
             }
-            // The spacing allows one update a second, so each update may wait up to 1 s. The limit adds 4 s
-            // for a slow machine.
+            // The spacing allows one update a second, so each update may wait up to 1 s. The limit adds 4 s for a slow
+            // machine.
             #expect(slowestSeconds < 5, "the other app's updates wait only for their spacing")
             try run.awaitMetrics("a commands topic of which everything is settled") {
                 $0.sum("causeway_consumer_lag_records", ["topic": "commands"]) == 0

@@ -88,8 +88,8 @@ struct DependencyTests {
                 try run.takeResults(milliseconds: 10)
                 return !updates.outcomes.contains("none")
             }
-            // A command may have been settled but not committed when its partition was lost. Such a command
-            // is read again, and is then a `duplicate`.
+            // A command may have been settled but not committed when its partition was lost. Such a command is read
+            // again, and is then a `duplicate`.
             let outcomes = updates.outcomes
             #expect(Set(outcomes).isSubset(of: ["accepted", "superseded", "duplicate"]), "\(outcomes)")
             #expect(outcomes.last != "superseded", "\(outcomes)")

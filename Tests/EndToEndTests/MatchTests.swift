@@ -35,8 +35,7 @@ struct MatchTests {
         }
     }
 
-    /// Checks that `registrations.jsonl` shows the records that the apps register, except for tokens and
-    /// times.
+    /// Checks that `registrations.jsonl` shows the records that the apps register, except for tokens and times.
     private static func checkRegistrations(_ example: MatchExample) throws {
         let receivedRegistrations = try example.run.readRegistrations()
         for record in try example.files.records("registrations.jsonl") {

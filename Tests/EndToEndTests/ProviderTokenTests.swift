@@ -6,8 +6,8 @@ import Testing
 
 @Suite("Provider tokens: one for all workers, and a key whose file is replaced", .timeLimit(.minutes(10)))
 struct ProviderTokenTests {
-    /// Two workers send pushes with one token, which one of them signed. They are in different groups,
-    /// because the embedded broker serves only one consumer of a group.
+    /// Two workers send pushes with one token, which one of them signed. They are in different groups, because the
+    /// embedded broker serves only one consumer of a group.
     @Test func `Two workers share one token`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])

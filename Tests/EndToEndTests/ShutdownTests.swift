@@ -19,8 +19,7 @@ struct ShutdownTests {
             let simulator = try #require(deployment.processesExceptWorker.first { $0.name == "simulator" })
             try match.play(until: 10_000)
             try match.awaitResults { match.reader.tally.commandCount > 0 }
-            // APNs does not respond, so a fast worker also has pushes in flight and leaves commands to the
-            // next worker.
+            // APNs does not respond, so a fast worker also has pushes in flight and leaves commands to the next worker.
             simulator.signal(SIGSTOP)
             defer { simulator.signal(SIGCONT) }
             try match.play(until: 20_000)
@@ -184,7 +183,7 @@ private final class MatchPlayback {
         ) {
             commandProducer.takeDeliveryReports()
             try run.deployment.throwIfAnyProcessHasEnded()
-            while try reader.drain(limit: 1_000) {}
+            while try reader.readArrivedRecords(limit: 1_000) {}
             return isDone()
         }
     }

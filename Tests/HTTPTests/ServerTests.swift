@@ -46,8 +46,7 @@ struct ServerTests {
         }
     }
 
-    /// With `Expect: 100-continue`, a client such as curl sends a large body only when the server asks for
-    /// it.
+    /// With `Expect: 100-continue`, a client such as curl sends a large body only when the server asks for it.
     @Test func `The server requests a body that the client announced`() async throws {
         try await TestServer.run(Self.bodyLimits, responder: Self.echoResponder) { server in
             let client = try server.connect()

@@ -107,8 +107,7 @@ struct StreamTests {
                 case .taken: takenCount += 1
                 case .skipped:
                     skippedCount += 1
-                    // The stream is full until the socket takes some bytes. No event says so, so the
-                    // test tries again.
+                    // The stream is full until the socket takes some bytes. No event says so, so the test tries again.
                     try await Task.sleep(for: .milliseconds(1))
                 case .ended:
                     #expect(takenCount > 10 && skippedCount > 0)

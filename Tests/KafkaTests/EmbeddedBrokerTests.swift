@@ -5,8 +5,8 @@ import Testbed
 import Testing
 
 @Suite struct EmbeddedBrokerTests {
-    /// If the port were free while the broker is down, another program could take it, and the broker could
-    /// not start again.
+    /// If the port were free while the broker is down, another program could take it, and the broker could not start
+    /// again.
     @Test func `A broker that is down keeps its port`() throws {
         let broker = try EmbeddedBroker()
         let port = try #require(broker.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) })

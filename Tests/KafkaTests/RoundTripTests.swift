@@ -120,8 +120,7 @@ import Testing
         try broker.createTopic("commands", partitionCount: 8)
         let producer = try TestProducer(broker)
         let topic = try producer.producer.makeTopic("commands")
-        // Kafka's Java client chooses the partition in the same way: (murmur2(key) & 0x7fffffff) %
-        // partitions.
+        // Kafka's Java client chooses the partition in the same way: (murmur2(key) & 0x7fffffff) % partitions.
         for key in ["activity-1", "activity-2", "activity-3"] {
             for _ in 0..<5 { producer.send(topic, key: Array(key.utf8), value: [1]) }
         }

@@ -32,8 +32,8 @@ struct LimitedLogTests {
         #expect(events[.redisLost].count == 27)
     }
 
-    /// The log that several threads share, and the log of the HTTP endpoint, also limit their lines. The
-    /// lines that they suppress must be counted, too.
+    /// The log that several threads share, and the log of the HTTP endpoint, also limit their lines. The lines that
+    /// they suppress must be counted, too.
     @Test func `The lines that any log suppresses are counted`() throws {
         let metricRegistry = Fixture.metricRegistry()
         let shared = SharedLimitedLog(logger: LogCollector().logger, events: metricRegistry.events)
@@ -140,8 +140,7 @@ struct LimitedLogTests {
         let collector = LogCollector()
         let events = RecentEvents()
         func logLine(_ kind: LogKind, _ pool: String) -> Bool {
-            // A new log for each line, as if each line came from another thread. So no log reaches its limit
-            // of lines.
+            // A new log for each line, as if each line came from another thread. So no log reaches its limit of lines.
             var log = LimitedLog(logger: collector.logger, events: events)
             return log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }

@@ -97,7 +97,7 @@ private final class CollectorConnection: StreamHandler {
     }
 
     func streamConnected(_ stream: Stream) {}
-    func streamDrained(_ stream: Stream) {}
+    func streamHasRoom(_ stream: Stream) {}
     func streamClosed(_ stream: Stream, error: StreamError?) {}
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {

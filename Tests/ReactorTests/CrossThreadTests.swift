@@ -15,7 +15,7 @@ private final class WakeupCounter: DescriptorHandler {
     }
 
     func descriptorReady(_ events: Interest) {
-        wakeup.drain()
+        wakeup.reset()
         wakeCount += 1
         onWake?()
     }
@@ -41,7 +41,7 @@ extension ReactorTests {
     private static func awaitSignal(of wakeup: Wakeup) {
         var descriptor = pollfd(fd: wakeup.descriptor, events: Int16(POLLIN), revents: 0)
         _ = poll(&descriptor, 1, -1)
-        wakeup.drain()
+        wakeup.reset()
     }
 
     @Suite struct Rings {
@@ -119,7 +119,7 @@ extension ReactorTests {
     }
 
     @Suite struct Wakeups {
-        @Test func `Signals before a drain are one wake-up, and a signal after it is another`() throws {
+        @Test func `Signals before a reset are one wake-up, and a signal after it is another`() throws {
             let loop = try EventLoop()
             let counter = try WakeupCounter(loop: loop)
             loop.runIteration(waitMilliseconds: 0)
@@ -194,8 +194,8 @@ extension ReactorTests {
             #expect(name.withLock { $0 } == "a name of more ")
         }
 
-        // This test counts descriptors. It runs in a separate process, because other tests open descriptors
-        // at the same time.
+        // This test counts descriptors. It runs in a separate process, because other tests open descriptors at the same
+        // time.
         @Test func `When the body returns, everything left on the loop is released with the loop`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.leaveHandlersOnLoop() }
         }

@@ -6,7 +6,7 @@ import Testing
 extension ReactorTests {
     @Suite struct BackPressure {
         @Test(arguments: StreamPair.Kind.allCases)
-        func `The drained signal comes once for each time above the high-water mark`(kind: StreamPair.Kind) throws {
+        func `The handler is called once for each time above the high-water mark`(kind: StreamPair.Kind) throws {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             connection.recorder.keepsBytes = false
@@ -22,14 +22,14 @@ extension ReactorTests {
                 pair.client.write(block)
                 runLoop(pair.loop, forMilliseconds: 5)
                 #expect(pair.client.pendingOutputBytes > Stream.highWaterBytes)
-                #expect(pair.recorder.drainedCount == round - 1)
+                #expect(pair.recorder.roomReportCount == round - 1)
                 connection.stream.resumeReading()
                 runLoop(pair.loop) { connection.recorder.receivedByteCount == round * block.count }
-                #expect(pair.recorder.drainedCount == round)
+                #expect(pair.recorder.roomReportCount == round)
             }
             pair.client.write([1])
             runLoop(pair.loop) { connection.recorder.receivedByteCount == 2 * block.count + 1 }
-            #expect(pair.recorder.drainedCount == 2)
+            #expect(pair.recorder.roomReportCount == 2)
             pair.close()
         }
 
@@ -83,7 +83,7 @@ extension ReactorTests {
             let block = makePatternedBytes(Stream.highWaterBytes + 1)
             pair.recorder.keepsBytes = false
             connection.stream.write(block)
-            connection.recorder.onDrained = { $0.write(block) }
+            connection.recorder.onRoom = { $0.write(block) }
             runLoop(pair.loop) { pair.recorder.receivedByteCount > 4 * block.count }
             let previousByteCount = pair.recorder.receivedByteCount
             pair.loop.runIteration(waitMilliseconds: 100)

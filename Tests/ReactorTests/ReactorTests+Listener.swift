@@ -60,8 +60,8 @@ extension ReactorTests {
             #expect(access(path, F_OK) != 0)
         }
 
-        // The two tests below run in separate processes: one lowers the process's limit on descriptors, and
-        // the other counts the process's descriptors.
+        // The two tests below run in separate processes: one lowers the process's limit on descriptors, and the other
+        // counts the process's descriptors.
 
         @Test func `Without free descriptors, accepting pauses without spinning and continues later`() async {
             await #expect(processExitsWith: .success) { try ReactorTests.runOutOfDescriptors() }

@@ -40,8 +40,8 @@ extension ReactorTests {
 
         @Test func `A connection that nobody accepts times out`() throws {
             let loop = try EventLoop()
-            // The listener's queue has room for one connection that is never accepted, so later connections
-            // get no response.
+            // The listener's queue has room for one connection that is never accepted, so later connections get no
+            // response.
             let recorder = StreamRecorder()
             let listeningDescriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(listeningDescriptor) }

@@ -105,7 +105,7 @@ extension ReactorTests {
             pair.close()
         }
 
-        enum Callback: CaseIterable { case connected, received, drained, closed }
+        enum Callback: CaseIterable { case connected, received, hasRoom, closed }
 
         @Test(arguments: Callback.allCases, StreamPair.Kind.allCases)
         func `A handler may close in each of its callbacks`(callback: Callback, kind: StreamPair.Kind) throws {
@@ -121,9 +121,9 @@ extension ReactorTests {
             switch callback {
             case .connected: recorder.onConnected = close
             case .received: recorder.onReceived = { stream, _ in close(stream) }
-            case .drained:
+            case .hasRoom:
                 recorder.onConnected = { $0.write(makePatternedBytes(Stream.highWaterBytes + 1)) }
-                recorder.onDrained = close
+                recorder.onRoom = close
             case .closed: recorder.onClosed = close
             }
             runLoop(pair.loop) { pair.server.connections.first?.recorder.connectedCount == 1 }

@@ -5,13 +5,13 @@ final class StreamRecorder: StreamHandler {
     private(set) var connectedCount = 0
     private(set) var receivedInput: [UInt8] = []
     private(set) var receivedByteCount = 0
-    private(set) var drainedCount = 0
+    private(set) var roomReportCount = 0
     private(set) var closeErrors: [StreamError?] = []
 
     var keepsBytes = true
     var onConnected: ((Stream) -> Void)?
     var onReceived: ((Stream, UnsafeRawBufferPointer) -> Void)?
-    var onDrained: ((Stream) -> Void)?
+    var onRoom: ((Stream) -> Void)?
     var onClosed: ((Stream) -> Void)?
 
     var isClosed: Bool { !closeErrors.isEmpty }
@@ -29,9 +29,9 @@ final class StreamRecorder: StreamHandler {
         onReceived?(stream, bytes)
     }
 
-    func streamDrained(_ stream: Stream) {
-        drainedCount += 1
-        onDrained?(stream)
+    func streamHasRoom(_ stream: Stream) {
+        roomReportCount += 1
+        onRoom?(stream)
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {

@@ -59,7 +59,7 @@ final class FakeNode: ListenerHandler, StreamHandler {
     }
 
     func streamConnected(_ stream: Stream) {}
-    func streamDrained(_ stream: Stream) {}
+    func streamHasRoom(_ stream: Stream) {}
     func streamClosed(_ stream: Stream, error: StreamError?) { streams.removeAll { $0.stream === stream } }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {

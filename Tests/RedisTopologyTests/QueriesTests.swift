@@ -102,8 +102,8 @@ import Testing
         withExtendedLifetime(queries) {}
     }
 
-    /// Each provider token has its own Redis key. All tokens are found before the slots of these keys move,
-    /// and while they move.
+    /// Each provider token has its own Redis key. All tokens are found before the slots of these keys move, and while
+    /// they move.
     @Test func `Shared provider tokens are found in a cluster, also while slots move`() throws {
         let cluster = try ClusterProcesses(primaryCount: 3, hasReplicas: false)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)

@@ -13,9 +13,9 @@ struct Frame {
 
 /// Splits received bytes into frames, and refuses invalid frames (RFC 9113, sections 4 and 6).
 ///
-/// If a frame is complete in the input, the reader returns it without a copy. If the input ends within a
-/// frame, the reader keeps the first part and completes it from the next input. If a header block comes in
-/// several frames, the reader joins them, so that a returned HEADERS frame has its whole block.
+/// If a frame is complete in the input, the reader returns it without a copy. If the input ends within a frame, the
+/// reader keeps the first part and completes it from the next input. If a header block comes in several frames, the
+/// reader joins them, so that a returned HEADERS frame has its whole block.
 struct FrameReader: ~Copyable {
     /// The longest header block that the reader joins from several frames (R4). A response of APNs has a block of
     /// about a hundred bytes.
@@ -25,8 +25,7 @@ struct FrameReader: ~Copyable {
 
     private let partialFrame: UnsafeMutableRawBufferPointer
     private var partialFrameBytes = 0
-    /// The memory for a header block that comes in several frames. Allocated when the first such block
-    /// arrives.
+    /// The memory for a header block that comes in several frames. Allocated when the first such block arrives.
     private var headerBlock = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var headerBlockBytes = 0
     private var continuationFrameCount = 0

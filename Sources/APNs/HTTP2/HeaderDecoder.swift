@@ -39,8 +39,8 @@ struct HeaderDecoder: ~Copyable {
         huffmanOutput.deallocate()
     }
 
-    /// Decodes one whole header block. After a thrown fault the table may be wrong, so the caller must end
-    /// the connection (RFC 9113, section 4.3).
+    /// Decodes one whole header block. After a thrown fault the table may be wrong, so the caller must end the
+    /// connection (RFC 9113, section 4.3).
     mutating func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> ResponseHead {
         var head = ResponseHead()
         var rest = block

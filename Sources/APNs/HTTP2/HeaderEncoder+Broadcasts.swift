@@ -1,7 +1,7 @@
 import Numbers
 
-/// Writes the header blocks of broadcasts. A channel has at most one broadcast a second, so the encoder
-/// caches nothing for them.
+/// Writes the header blocks of broadcasts. A channel has at most one broadcast a second, so the encoder caches nothing
+/// for them.
 extension HeaderEncoder {
     /// Writes the header block of one broadcast.
     ///
@@ -40,8 +40,8 @@ extension HeaderEncoder {
         return block.count
     }
 
-    /// Appends a field by its index if an earlier push has put it into the table. Otherwise appends a
-    /// literal, which does not change the table.
+    /// Appends a field by its index if an earlier push has put it into the table. Otherwise appends a literal, which
+    /// does not change the table.
     private func appendIndexedOrLiteral(_ field: Field, to block: inout [UInt8]) {
         guard insertionNumbers[field.rawValue] < 0 else {
             return Self.appendInteger(tableIndex(field), flags: Self.indexedFieldPattern, prefixBits: 7, to: &block)

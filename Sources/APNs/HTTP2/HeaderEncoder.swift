@@ -354,7 +354,8 @@ struct HeaderEncoder: ~Copyable {
         return updates
     }
 
-    /// The largest size of the table when all our entries are in it (RFC 7541, section 4.1).
+    /// The size of a dynamic table that has room for all entries that this encoder adds, each with its longest value
+    /// (RFC 7541, section 4.1).
     private var tableBytesNeeded: Int {
         Field.allCases.reduce(0) { sum, field in
             guard field != .authorization else { return sum }

@@ -103,8 +103,8 @@ struct HeaderField {
         }
     }
 
-    /// Whether a name is allowed in a response. Unknown pseudo-header fields, names with upper-case letters
-    /// and HTTP/1.1's connection fields are not allowed.
+    /// Whether a name is allowed in a response. Unknown pseudo-header fields, names with upper-case letters and
+    /// HTTP/1.1's connection fields are not allowed.
     private static func isValidName(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name.count {
         case 0: return false
@@ -129,8 +129,8 @@ struct HeaderField {
         }
     }
 
-    /// Whether the value has no NUL, line feed or carriage return, and no white space at either end (RFC
-    /// 9113, section 8.2.1).
+    /// Whether the value has no NUL, line feed or carriage return, and no white space at either end (RFC 9113, section
+    /// 8.2.1).
     private static func isValidValue(_ value: UnsafeRawBufferPointer) -> Bool {
         guard let first = value.first, let last = value.last else { return true }
         guard first != 0x20, first != 0x09, last != 0x20, last != 0x09 else { return false }

@@ -3,8 +3,7 @@ import Documents
 public import Reactor
 import Synchronization
 
-/// The address of Apple's channel management service, with the TLS context and the time limit of its
-/// requests.
+/// The address of Apple's channel management service, with the TLS context and the time limit of its requests.
 public struct ManagementEndpoint: Sendable {
     public var host: String
     public var port: UInt16
@@ -64,9 +63,9 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
 /// A client of Apple's service that creates, reads, lists and deletes broadcast channels, for one app in one
 /// environment.
 ///
-/// There are only a few requests an hour, so each request opens its own connection. Requests run one after
-/// the other. The client does not retry: a creation has no idempotency key, so the caller must decide what to
-/// do after a request without a response.
+/// There are only a few requests an hour, so each request opens its own connection. Requests run one after the other.
+/// The client does not retry: a creation has no idempotency key, so the caller must decide what to do after a request
+/// without a response.
 public final class ChannelManagement: Sendable {
     /// A channel that exists at APNs.
     public struct Channel: Sendable, Equatable {
@@ -101,8 +100,8 @@ public final class ChannelManagement: Sendable {
         }
     }
 
-    /// Creates a channel and returns its id. After an error with the cause `ambiguous`, APNs may have created
-    /// a channel whose id is unknown.
+    /// Creates a channel and returns its id. After an error with the cause `ambiguous`, APNs may have created a channel
+    /// whose id is unknown.
     public func create(storesNewestMessage: Bool) async throws(ChannelError) -> String {
         let body: [UInt8]
         do {

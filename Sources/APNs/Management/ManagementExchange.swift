@@ -167,7 +167,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
     }
 
-    func streamDrained(_ stream: Stream) {}
+    func streamHasRoom(_ stream: Stream) {}
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
         guard result == nil else { return }
@@ -244,8 +244,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             default: break
             }
         }
-        // Trailers have no status, and informational responses (1xx) come before the final response. So
-        // neither sets the response's status.
+        // Trailers have no status, and informational responses (1xx) come before the final response. So neither sets
+        // the response's status.
         if response.status == 0, status >= 200 { response.status = status }
         if frame.flags & FrameFlags.endStream != 0 { finishResponse() }
     }

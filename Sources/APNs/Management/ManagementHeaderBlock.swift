@@ -1,14 +1,14 @@
-/// Reads and writes header blocks of the management service (RFC 7541). Neither side uses a dynamic table,
-/// because a few requests an hour need no compression. ``HeaderDecoder`` cannot serve here, because it does
-/// not keep the texts of fields.
+/// Reads and writes header blocks of the management service (RFC 7541). Neither side uses a dynamic table, because a
+/// few requests an hour need no compression. ``HeaderDecoder`` cannot serve here, because it does not keep the texts of
+/// fields.
 enum ManagementHeaderBlock {
     /// The table size in our SETTINGS. 0 keeps the server from adding fields to a dynamic table.
     static let tableBytesMax: UInt32 = 0
     /// The longest encoded name or value that the decoder accepts.
     private static let stringBytesMax = 8_192
 
-    /// Writes a request's fields as literals that are never indexed. The first byte of the block announces
-    /// the table size 0.
+    /// Writes a request's fields as literals that are never indexed. The first byte of the block announces the table
+    /// size 0.
     static func encode(_ fields: [(name: String, value: String)]) -> [UInt8] {
         var block: [UInt8] = [0x20]
         for field in fields {
@@ -57,8 +57,7 @@ enum ManagementHeaderBlock {
         return fields
     }
 
-    /// Returns an entry of the static table (RFC 7541, appendix A): a `:status`, or an empty name for any
-    /// other entry.
+    /// Returns an entry of the static table (RFC 7541, appendix A): a `:status`, or an empty name for any other entry.
     private static func staticField(_ index: Int) throws(ConnectionFault) -> (name: String, value: String) {
         let statuses = ["200", "204", "206", "304", "400", "404", "500"]
         switch index {

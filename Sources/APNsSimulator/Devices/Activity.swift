@@ -13,8 +13,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ignoredFuture
     /// The phone ignored the push, because the activity had ended or was off the Lock Screen.
     case ignoredAfterEnd
-    /// The push lacked the content state or attributes, or the app could not decode them as its declared
-    /// types.
+    /// The push lacked the content state or attributes, or the app could not decode them as its declared types.
     case undecodable
     /// The push's body is not that of a Live Activity push.
     case malformed

@@ -125,8 +125,7 @@ struct CompactPhones {
 
     // MARK: - Reading the bodies of pushes
 
-    /// Decodes a push's body, or takes the result from the cache. Returns nil if phones cannot decode the
-    /// body.
+    /// Decodes a push's body, or takes the result from the cache. Returns nil if phones cannot decode the body.
     mutating func decode(_ body: UnsafeRawBufferPointer, tape: inout JSONTape) -> DecodedBody? {
         for decodedBody in decodedBodies where decodedBody.body.withUnsafeBytes({ isEqual($0, body) }) {
             return decodedBody

@@ -62,8 +62,8 @@ extension DeviceModel {
     }
 
     /// Declares an app, and with it the topic `<bundle id>.push-type.liveactivity`.
-    public mutating func declare(
-        app bundleIdentifier: String,
+    public mutating func declareApp(
+        _ bundleIdentifier: String,
         teamIdentifier: String?,
         types declaredTypes: [TypeDeclaration]
     ) throws(Fault) {

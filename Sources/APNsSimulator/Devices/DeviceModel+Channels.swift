@@ -73,9 +73,9 @@ extension DeviceModel {
         }
     }
 
-    /// Takes a phone offline. Pushes to its tokens are then dropped, even if their expiration is in the
-    /// future. (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its
-    /// newest message for the phone.
+    /// Takes a phone offline. Pushes to its tokens are then dropped, even if their expiration is in the future.
+    /// (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its newest message for
+    /// the phone.
     public mutating func takeOffline(device: String, app: String) throws(Fault) {
         let phone = try phoneIndex(device, appIndex: try appIndex(app))
         phones[phone].isOnline = false

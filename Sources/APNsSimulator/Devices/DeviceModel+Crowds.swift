@@ -1,5 +1,4 @@
-/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content and have no
-/// budgets.
+/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content and have no budgets.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {

@@ -280,8 +280,8 @@ extension DeviceModel {
         return recordEffect(.started, for: owner)
     }
 
-    /// Applies the rest of a start by push to the new activity: dates, relevance and alert. Then subscribes
-    /// the activity to its channel or issues its update token.
+    /// Applies the rest of a start by push to the new activity: dates, relevance and alert. Then subscribes the
+    /// activity to its channel or issues its update token.
     private mutating func completeStart(
         _ index: Int,
         _ payload: PushPayload,

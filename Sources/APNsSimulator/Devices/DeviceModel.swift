@@ -2,10 +2,10 @@ import Numbers
 
 /// The simulated world behind APNs: apps, phones, their Live Activities, and the tokens that reach them.
 ///
-/// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same
-/// calls give the same results. It has three users: APNs checks a token and delivers a push
-/// (`DeviceModel+Push`), the app on a phone starts activities and posts tokens (`DeviceModel+App`), and a
-/// test asks what each phone shows (`DeviceModel+Queries`).
+/// A state machine without I/O. Time is an argument and tokens come from a seeded generator, so the same calls give the
+/// same results. It has three users: APNs checks a token and delivers a push (`DeviceModel+Push`), the app on a phone
+/// starts activities and posts tokens (`DeviceModel+App`), and a test asks what each phone shows
+/// (`DeviceModel+Queries`).
 public struct DeviceModel: ~Copyable {
     public static let phonesMax = 2_000_000
     public static let activitiesMax = 4_000_000
@@ -124,8 +124,7 @@ public struct DeviceModel: ~Copyable {
         tokens = TokenTable(random: SplitMix64(seed: seed))
     }
 
-    /// The number of registrations posted so far. A reader with this number as its cursor has seen all of
-    /// them.
+    /// The number of registrations posted so far. A reader with this number as its cursor has seen all of them.
     public var registrationCount: Int { registrations.postedCount }
 
     /// Returns the index of the app with this bundle id; nil if there is none.

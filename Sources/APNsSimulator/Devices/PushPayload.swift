@@ -1,8 +1,7 @@
 /// What a push's body contains. A property whose name ends in `Index` is the index of a value on the `JSONTape` into
 /// which the body was read; nil: the body has no such value.
 ///
-/// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an
-/// activity.
+/// Only the structure of the JSON is checked here. `DeviceModel` decides what the values mean for an activity.
 struct PushPayload {
     enum Event: UInt8 {
         case start, update, end

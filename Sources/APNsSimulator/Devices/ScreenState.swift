@@ -56,9 +56,9 @@ struct LostResponseTimes {
 /// Numbers the names of content states, in the order in which they are first seen. The number decides the
 /// colour of a phone's screen.
 ///
-/// A content state's name is one of its values, for example the team that bats or the status of a ride. To
-/// find the name, the table must scan the JSON. Many phones show the same content, so the table caches the
-/// number by the content's hash.
+/// A content state's name is one of its values, for example the team that bats or the status of a ride. To find the
+/// name, the table must scan the JSON. Many phones show the same content, so the table caches the number by the
+/// content's hash.
 struct StateNameTable: ~Copyable {
     /// The maximum number of names, because a number has one byte. All further names share the last number, so phones
     /// with these names have the same colour.

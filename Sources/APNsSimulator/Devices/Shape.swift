@@ -13,8 +13,8 @@
 /// - `{"object": {…}}`: a nested struct
 /// - `{"optional": <field>}`. A question mark after one of the plain names means the same: `"string?"`.
 ///
-/// The nodes are in one flat array, with the children of a node next to each other, so that decoding follows
-/// no references.
+/// The nodes are in one flat array, with the children of a node next to each other, so that decoding follows no
+/// references.
 public struct Shape: Sendable {
     /// The maximum number of nodes of one shape.
     public static let nodesMax = 4_096

@@ -19,7 +19,7 @@ extension ControlHandler {
             return (try tape.requiredText("app", of: 0), try tape.optionalText("teamId", of: 0), types)
         }
         try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-            try devices.declare(app: app, teamIdentifier: team, types: types)
+            try devices.declareApp(app, teamIdentifier: team, types: types)
         }
         return Self.jsonObject { $0.member("app", app) }
     }

@@ -83,7 +83,7 @@ extension Faults {
         lateMilliseconds = try tape.optionalInteger("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalInteger("resetCode", of: 0) ?? resetCode
         requestsWithoutResponseTakeEffect = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
-        faultyRequests = try tape.optionalInteger("faultyRequests", of: 0)
+        requestsSubjectToFaultsMax = try tape.optionalInteger("faultyRequests", of: 0)
         goAwayAfterRequests = try tape.optionalInteger("goAwayAfterRequests", of: 0) ?? 0
         goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessed", of: 0) ?? 0
         goAway = try GoAway(
@@ -147,7 +147,7 @@ extension Faults {
         writer.member("resetCode", resetCode)
         writer.member("unansweredShare", noResponseShare)
         writer.member("lostAnswersAreApplied", requestsWithoutResponseTakeEffect)
-        if let faultyRequests { writer.member("faultyRequests", faultyRequests) }
+        if let requestsSubjectToFaultsMax { writer.member("faultyRequests", requestsSubjectToFaultsMax) }
         writer.member("informationalShare", informationalShare)
         writer.member("goAwayAfterRequests", goAwayAfterRequests)
         writer.member("goAwayUnprocessed", goAwayUnprocessedRequests)

@@ -4,38 +4,36 @@ import Reactor
 /// The HTTP/1.1 interface of the simulator, on 127.0.0.1 only, for demonstrations and for tests in other
 /// processes.
 ///
-/// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400
-/// or higher. To read on where a response ends, pass its `next` as `since` or `from` of the next request. The `next` of
-/// `POST /phones` is for `GET /registrations`.
+/// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400 or higher.
+/// To read on where a response ends, pass its `next` as `since` or `from` of the next request. The `next` of `POST
+/// /phones` is for `GET /registrations`.
 ///
 /// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
 /// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: a list of `name`, `attributes`, `contentState`
 ///   (see `Shape` for both) and `identifierAttribute`.
-/// - `POST /phones`. Takes `app`; either `devices`, or `prefix` and `count`; `environment`,
-///   `frequentUpdates`; and `channels` and `audiences`, which the registrations contain. Gives `installed`,
-///   `next`.
+/// - `POST /phones`. Takes `app`; either `devices`, or `prefix` and `count`; `environment`, `frequentUpdates`; and
+///   `channels` and `audiences`, which the registrations contain. Gives `installed`, `next`.
 /// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
-/// - `POST /activities`. Takes `app`, `activities`: a list of `activity`, `device`, `attributesType`,
-///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same fields beside the list,
-///   except `activity` and `device`, are the defaults. Instead of the list: `devices`, or `devicePrefix` and
-///   `count`. Each device then starts one activity, whose id is `prefix` and a number. Gives `registrations`.
+/// - `POST /activities`. Takes `app`, `activities`: a list of `activity`, `device`, `attributesType`, `attributes`,
+///   `contentState`, `timestamp`, `audiences`, `channel`. The same fields beside the list, except `activity` and
+///   `device`, are the defaults. Instead of the list: `devices`, or `devicePrefix` and `count`. Each device then starts
+///   one activity, whose id is `prefix` and a number. Gives `registrations`.
 /// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`;
 ///   `next`.
 /// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives the activity or the
 ///   phone, with the content on the Lock Screen.
 /// - `GET /screens?since&focus`. Gives the changes on the Lock Screens: see `DeviceModel.screensJSON`.
 /// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
-/// - `POST /rotate`. Takes `app`; either `activity`, or `device` and `attributesType`; `oldToken`: `retired`
-///   or `void`.
+/// - `POST /rotate`. Takes `app`; either `activity`, or `device` and `attributesType`; `oldToken`: `retired` or `void`.
 /// - `POST /dismiss`. Takes `app`, `activity`.
 /// - `POST /uninstall`. Takes `app`, `device`.
-/// - `POST /expect`. Takes `app`, `activities`: for each id the expected content state, or null if the
-///   activity should not be shown. Gives `matching`, `mismatches`.
+/// - `POST /expect`. Takes `app`, `activities`: for each id the expected content state, or null if the activity should
+///   not be shown. Gives `matching`, `mismatches`.
 /// - `GET /summary`. Gives sums over all phones except compact ones.
 /// - `GET /stats`. Gives the counts of the service.
 /// - `POST /crowds`. Takes a crowd of compact phones (`CompactCrowd`): `app`, `name`, `count`, `audiences`,
-///   `environment`, `frequentEvery`, `identifiers` (`numbered` or `uuid`), `timestamp` of the initial
-///   content. Gives `phones`.
+///   `environment`, `frequentEvery`, `identifiers` (`numbered` or `uuid`), `timestamp` of the initial content. Gives
+///   `phones`.
 /// - `GET /crowd?app&name`. Gives `shown`, the content states of the crowd, newest first: `timestamp`, `contentState`,
 ///   `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`. Gives numbers of phones: `reversed` (got a push older
 ///   than the shown content), `alertedTwice`, `unreached` (got no push), `ended`, `gone`. Gives sums: `pushes`,
@@ -50,8 +48,8 @@ import Reactor
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
-/// - `POST /channels`. Creates a channel as another program would. Takes `app`, `storage`: `none` or
-///   `newest`. Gives `channel`.
+/// - `POST /channels`. Creates a channel as another program would. Takes `app`, `storage`: `none` or `newest`. Gives
+///   `channel`.
 /// - `POST /channels/delete`. Deletes a channel as another program would. Takes `app`, `channel`.
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.

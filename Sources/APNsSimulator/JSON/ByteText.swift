@@ -2,8 +2,8 @@ import Glibc
 
 /// Returns the value of a hexadecimal digit, in lower or upper case; nil for another byte.
 ///
-/// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must check
-/// them with code of its own.
+/// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must check them with
+/// code of its own.
 func hexDigitValue(_ byte: UInt8) -> UInt8? {
     switch byte {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
@@ -13,8 +13,8 @@ func hexDigitValue(_ byte: UInt8) -> UInt8? {
     }
 }
 
-/// Whether the text is well-formed UTF-8 (RFC 3629): no surrogates, no overlong forms. Checks ASCII eight
-/// bytes at a time.
+/// Whether the text is well-formed UTF-8 (RFC 3629): no surrogates, no overlong forms. Checks ASCII eight bytes at a
+/// time.
 func isUTF8(_ text: UnsafeRawBufferPointer) -> Bool {
     var offset = 0
     while offset < text.count {

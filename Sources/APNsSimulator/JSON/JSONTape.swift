@@ -6,8 +6,8 @@
 struct JSONTape: ~Copyable {
     /// The deepest nesting that is read. Foundation's decoder has the same limit.
     static let depthMax = 512
-    /// The largest text that is read, in bytes. Bulk requests on the control interface need this much.
-    /// Offsets have 32 bits, which is enough.
+    /// The largest text that is read, in bytes. Bulk requests on the control interface need this much. Offsets have 32
+    /// bits, which is enough.
     static let textBytesMax = 64 * 1_024 * 1_024
 
     enum Kind: UInt8 {
@@ -97,8 +97,7 @@ struct JSONTape: ~Copyable {
 /// Scans a JSON text in one pass. A container that is not closed yet keeps the index of the container around it in
 /// `nextIndex`, so the scanner needs no stack.
 ///
-/// Does not use `LiveActivity`'s scanner: the simulator checks the worker, so it shares no JSON
-/// code with the worker.
+/// Does not use `LiveActivity`'s scanner: the simulator checks the worker, so it shares no JSON code with the worker.
 struct JSONScanner {
     private let text: UnsafeRawBufferPointer
     private(set) var offset = 0

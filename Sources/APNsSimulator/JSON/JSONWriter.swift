@@ -3,8 +3,8 @@ import Numbers
 /// Writes JSON text: responses of the services and of the control interface, registration records, and the push log.
 /// The writer does not check that objects and arrays are nested correctly.
 ///
-/// Does not use `LiveActivity`'s writer: the simulator checks what the worker reads and writes, so it shares
-/// no JSON code with the worker. The simulator also needs arrays, and responses of many mebibytes.
+/// Does not use `LiveActivity`'s writer: the simulator checks what the worker reads and writes, so it shares no JSON
+/// code with the worker. The simulator also needs arrays, and responses of many mebibytes.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []
     private var needsComma = false

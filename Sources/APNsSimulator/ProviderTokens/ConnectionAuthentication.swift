@@ -2,8 +2,8 @@ import Glibc
 
 /// The provider tokens that one connection has presented. A state machine without I/O.
 ///
-/// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection
-///   `bound`. A token that is too old makes it `expired`.
+/// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection `bound`. A token
+///   that is too old makes it `expired`.
 /// - `bound`: the connection belongs to the key of its first token. APNs handles another valid token as follows:
 ///   1. A token of another key gets `UnrelatedKeyIdInToken`. The present token still works.
 ///   2. In the first 20 minutes with the present token, the new token gets a 429. The present token still works.

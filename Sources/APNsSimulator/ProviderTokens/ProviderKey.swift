@@ -81,8 +81,7 @@ final class VerifyingKey {
         return reader(bio)
     }
 
-    /// Whether the signature is this key's ES256 signature of the text: R and S, 32 bytes each (RFC 7518
-    /// §3.4).
+    /// Whether the signature is this key's ES256 signature of the text: R and S, 32 bytes each (RFC 7518 §3.4).
     func verifies(_ text: UnsafeRawBufferPointer, signature: [UInt8]) -> Bool {
         guard signature.count == 64, let signatureParts = ECDSA_SIG_new() else { return false }
         defer { ECDSA_SIG_free(signatureParts) }

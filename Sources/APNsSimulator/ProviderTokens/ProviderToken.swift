@@ -16,8 +16,7 @@ struct ProviderToken {
         case otherEnvironment
     }
 
-    /// Verifies everything except the age. A connection checks the age at each request, because the age
-    /// grows.
+    /// Verifies everything except the age. A connection checks the age at each request, because the age grows.
     init(
         _ token: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
@@ -74,8 +73,8 @@ struct ProviderToken {
 }
 
 extension ProviderToken {
-    /// Reads the time of issue, UNIX seconds. Also reads a string of digits, because a common Swift client
-    /// for APNs writes one.
+    /// Reads the time of issue, UNIX seconds. Also reads a string of digits, because a common Swift client for APNs
+    /// writes one.
     private static func readSeconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
         tape[index].kind == .string ? parseUnsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }

@@ -19,8 +19,7 @@ public struct Faults: Sendable, Equatable {
     public var reasonShares: [SimulatedReason: Double] = [:]
     /// The share of requests that get a 400 with a reason that Apple does not document. Their pushes reach no phone.
     public var unknownReasonShare = 0.0
-    /// The share of requests that get a 503 with HTML instead of JSON, as from a proxy. Their
-    /// pushes reach no phone.
+    /// The share of requests that get a 503 with HTML instead of JSON, as from a proxy. Their pushes reach no phone.
     public var notJSONShare = 0.0
     /// The share of requests that are processed, but get their response only after ``lateMilliseconds``.
     public var lateShare = 0.0
@@ -44,7 +43,7 @@ public struct Faults: Sendable, Equatable {
     public var requestsWithoutResponseTakeEffect = true
     /// How many valid requests on each thread the shares apply to, counted from the time when the faults are set. Later
     /// requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
-    public var faultyRequests: Int?
+    public var requestsSubjectToFaultsMax: Int?
     /// The share of responses that a 103 (Early Hints) precedes. A client must not take the 103 for the response (RFC
     /// 9113, section 8.1).
     public var informationalShare = 0.0
@@ -76,8 +75,8 @@ public struct Faults: Sendable, Equatable {
     /// Whether the simulator also stops reading from a connection that is left half open. The client's socket buffer
     /// then fills up.
     public var silentStopsReading = false
-    /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured limit.
-    /// A change is sent to open connections at once.
+    /// SETTINGS_MAX_CONCURRENT_STREAMS of connections with a valid provider token; nil: the configured limit. A change
+    /// is sent to open connections at once.
     public var concurrentStreams: UInt32?
     /// The flow-control window of a new connection in bytes (RFC 9113, section 6.9.2); nil: HTTP/2's default,
     /// 65,535. APNs' value is not known. With a long round trip the window limits the throughput of a
@@ -109,7 +108,7 @@ public struct Faults: Sendable, Equatable {
         if !(0...Self.latencyMillisecondsMax).contains(lateMilliseconds) {
             return "lateMilliseconds is from 0 to \(Self.latencyMillisecondsMax)"
         }
-        if let count = faultyRequests, count < 0 { return "faultyRequests is negative" }
+        if let count = requestsSubjectToFaultsMax, count < 0 { return "faultyRequests is negative" }
         return nil
     }
 
@@ -195,13 +194,14 @@ struct ConnectionFaults {
 
 /// Chooses the fault of each valid request at random. Each share of ``Faults`` becomes a range of 32-bit numbers. A
 /// random number is drawn for the request, and the range that contains it decides. If no share is set, or after
-/// `faultyRequests` requests, no number is drawn, and the request has no fault.
+/// `requestsSubjectToFaultsMax` requests, no number is drawn, and the request has no fault.
 struct FaultSampler {
     let faults: Faults
     let connectionFaults: ConnectionFaults
     private let thresholds: [(upTo: UInt64, handling: RequestHandling)]
     private let informationalThreshold: UInt64
-    private var remainingFaultyRequestCount: Int
+    /// How many more requests the shares apply to.
+    private var remainingRequestCount: Int
 
     init(_ faults: Faults) {
         self.faults = faults
@@ -223,12 +223,12 @@ struct FaultSampler {
         }
         self.thresholds = thresholds
         informationalThreshold = UInt64(faults.informationalShare * 4_294_967_296)
-        remainingFaultyRequestCount = faults.faultyRequests ?? .max
+        remainingRequestCount = faults.requestsSubjectToFaultsMax ?? .max
     }
 
     mutating func sampleHandling(_ random: inout SplitMix64) -> RequestHandling {
-        if thresholds.isEmpty || remainingFaultyRequestCount == 0 { return .processed }
-        if remainingFaultyRequestCount < .max { remainingFaultyRequestCount -= 1 }
+        if thresholds.isEmpty || remainingRequestCount == 0 { return .processed }
+        if remainingRequestCount < .max { remainingRequestCount -= 1 }
         let randomNumber = random.next() >> 32
         for range in thresholds where randomNumber < range.upTo { return range.handling }
         return .processed

@@ -204,11 +204,9 @@ struct PushOutcome {
     }
 }
 
-/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log writes it instead of bytes that are long
-/// or secret.
+/// FNV-1a with 64 bits as sixteen hexadecimal digits. The push log writes it instead of bytes that are long or secret.
 ///
-/// Not a cryptographic hash. A device token is random and long enough that nobody can find it from the
-/// digest.
+/// Not a cryptographic hash. A device token is random and long enough that nobody can find it from the digest.
 public enum LoggedDigest {
     public static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -13,11 +13,10 @@ struct RequestSlot {
     var responseByteCount = 0
     var responseBytesSent = 0
     var reason = SimulatedReason.success
-    /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted
-    /// one, else 200.
+    /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted one, else
+    /// 200.
     var successStatus = SuccessStatus.ok
-    /// The body of a response that describes or lists channels. A list may be longer than the request's
-    /// memory.
+    /// The body of a response that describes or lists channels. A list may be longer than the request's memory.
     var managementResponseBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumentedResponse: UndocumentedResponse?

@@ -20,8 +20,8 @@ final class ServerConnection {
     var stream: Stream?
     var session: OpaquePointer?
     var authentication = ConnectionAuthentication()
-    /// The request whose header section is being read. A header section may need several reads from the
-    /// socket, but no other stream's frame interrupts it (RFC 9113 §4.3).
+    /// The request whose header section is being read. A header section may need several reads from the socket, but no
+    /// other stream's frame interrupts it (RFC 9113 §4.3).
     var slotBeingRead: UnsafeMutablePointer<RequestSlot>?
     /// The first slot of the linked list of the requests in flight.
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
@@ -373,7 +373,7 @@ extension ServerConnection: StreamHandler {
         if stream.pendingOutputBytes >= Stream.highWaterBytes { stream.pauseReading() }
     }
 
-    func streamDrained(_ stream: Stream) {
+    func streamHasRoom(_ stream: Stream) {
         if !hasStoppedReading { stream.resumeReading() }
         send()
     }

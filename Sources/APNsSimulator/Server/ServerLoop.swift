@@ -277,7 +277,7 @@ extension ServerLoop: TimerHandler {
 
 extension ServerLoop: DescriptorHandler {
     func descriptorReady(_ events: Interest) {
-        mailbox.wakeup.drain()
+        mailbox.wakeup.reset()
         for work in mailbox.takeAll() { work(self) }
     }
 }

@@ -34,8 +34,8 @@ final class AudienceSession: RedisSession {
     /// replies in the order of ``outstandingCalls``.
     private var collectedCheckpoints: CheckpointBatch
 
-    /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
-    ///   the calls of one Redis command.
+    /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and the calls of
+    ///   one Redis command.
     init(configuration: RedisConfiguration, entryAppender: EntryAppender) {
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax)
         collectedAppendIndices = .allocate(capacity: configuration.callsPerCommandMax)

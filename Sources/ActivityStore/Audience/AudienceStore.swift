@@ -31,8 +31,8 @@ public struct AudienceStoreCounters: Sendable {
 ///
 /// A lane has one audience store beside its ``ActivityStore``, and uses it only on its own thread. The store has
 /// connections of its own, because a round's pages are long and would delay the replies that single commands wait for.
-/// The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except
-/// when the lane caches the list of a segment's pages.
+/// The calls of an iteration are sent together at its end. A call and its reply allocate nothing, except when the lane
+/// caches the list of a segment's pages.
 public final class AudienceStore {
     let redis: RedisClient
     private let entryAppender: EntryAppender
@@ -63,8 +63,7 @@ public final class AudienceStore {
     /// Whether the store takes calls. In a cluster: whether at least one server takes calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// Whether several servers share the keys. Then one server may be unavailable while the others take
-    /// calls.
+    /// Whether several servers share the keys. Then one server may be unavailable while the others take calls.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.

@@ -91,7 +91,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let updatesUntilSeconds = Int64(try unread.readNumber(byteCount: 4))
         if updatesUntilSeconds > 0 { updatesUntilMilliseconds = updatesUntilSeconds * 1_000 + 999 }
         let tokenByteCountAndFlags = Int(try unread.readNumber(byteCount: 2))
-        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.tokenByteCountFlags
+        let tokenByteCount = tokenByteCountAndFlags & ~StoredActivity.flagsInTokenByteCount
         let flags = try unread.readByte()
         allowsFrequentUpdates = flags & StoredActivity.Flag.frequentUpdatesBit != 0
         let phaseLetter = try readNewestVersion(&unread)

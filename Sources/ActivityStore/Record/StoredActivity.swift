@@ -57,7 +57,8 @@ enum StoredActivity {
     static let acceptedAlertFlag = 32_768
     /// Added to the number of the token's bytes if the part about audiences follows the token.
     static let audiencesFlag = 16_384
-    static let tokenByteCountFlags = acceptedAlertFlag | audiencesFlag
+    /// All flags in the number of the token's bytes.
+    static let flagsInTokenByteCount = acceptedAlertFlag | audiencesFlag
     /// The number of bytes of a timestamp, whose unit is the second: enough for ten digits.
     static let secondsBytes = 5
     /// The number of bytes of a time whose unit is the millisecond: enough for thirteen digits.

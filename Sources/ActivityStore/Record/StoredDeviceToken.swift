@@ -2,11 +2,11 @@ import LiveActivity
 import Numbers
 import Redis
 
-/// A token as a device's hash stores it: a letter that says its environment and whether it is packed, then
-/// the token. An activity's value has a number instead of the letter.
+/// A token as a device's hash stores it: a letter that says its environment and whether it is packed, then the token.
+/// An activity's value has a number instead of the letter.
 ///
-/// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
-/// packed, two digits in a byte, which saves a fifth of a device's hash.
+/// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is packed, two
+/// digits in a byte, which saves a fifth of a device's hash.
 enum StoredDeviceToken {
     /// A stored token is split over two fields of a device's hash. The field `t` has the registration's time, and then
     /// at most this many bytes of the token. The field `u` has the rest. So a token of the usual 160 digits needs no

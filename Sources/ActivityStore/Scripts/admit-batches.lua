@@ -42,7 +42,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- Lua is exact up to 53.
   --     number               left                                  factor                    right
   --     timestampAndRequest  the timestamp of the call's version   @TIMESTAMP_FACTOR@        requestAndPace
-  --     requestAndPace       byte 15 of the call (CallByte15Bits)  @REQUEST_FACTOR@          the pace's number in ARGV
+  --     requestAndPace       byte 15 of a call (CallRequestBits)    @REQUEST_FACTOR@          the pace's number in ARGV
   --     sentAndPhase         the time of the last send verdict     @SENT_AT_FACTOR@          the byte of the phase
   --     prefix               the token's form, with flags          @FLAGS_FACTOR@            lengthAndEnd
   --     lengthAndEnd         the token's length, with flags        @LENGTH_FACTOR@           last second for updates
@@ -128,8 +128,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- # Reading a call for the long path
   -- Reads a whole call (CallBatch.swift). `position` is where it begins. Returns:
   --     its version
-  --     byte 14: the number of the pace's argument, and three bits (CallByte14Bits)
-  --     byte 15: eight bits (CallByte15Bits)
+  --     byte 14: the number of the pace's argument, and three bits (CallPaceBits)
+  --     byte 15: eight bits (CallRequestBits)
   --     the timestamp of the version
   --     the digest
   --     the token that the call registers or retires: a table with its bytes, its registration time and its form; nil
@@ -273,8 +273,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         if requestAndPace < @IS_END_IN_REQUEST@ then
           -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
           -- are equal, the long path compares the sequences. A newer update keeps its own timestamp, which is above the
-          -- last assigned one. `assigned` is this timestamp in the form of the reply.
-          -- decision: order of versions; decision: timestamp
+          -- last assigned one. `assigned` is this timestamp in the form of the reply. decision: order of versions;
+          -- decision: timestamp
           local assigned = timestampAndRequest - requestAndPace
           if assigned > newestTimestamp * @TIMESTAMP_FACTOR@ then
             -- 4. What does the pace allow now?
@@ -285,8 +285,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
                 computePace(prefix, ARGV[paceNumber], now)
             end
             -- 5. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it
-            -- takes the long path: SETRANGE keeps the expiry.
-            -- decision: spacing; decision: expiry; decision: unchanged
+            -- takes the long path: SETRANGE keeps the expiry. decision: spacing; decision: expiry; decision: unchanged
             if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
               -- 6. Which priority does the update get?
               -- decision: budget

@@ -18,8 +18,9 @@
 -- The variables `t`, `u`, `w`, `d`, `m`, `l` and `s` have the names of these fields.
 
 -- # A device: parts of replies and fields
--- The end of the names of one type's fields: `:` and the attributes type. In `confirmDeviceDepartures` and
--- `unregisterDevice`, which concern all types, ARGV[2] is a time, so they do not use this variable.
+-- The suffix of the names of the fields that concern one attributes type: `:` and the type, such as `:Match`. In
+-- `confirmDeviceDepartures` and `unregisterDevice`, which concern all types, ARGV[2] is a time, so they do not use this
+-- variable.
 local suffix = ARGV[2]
 
 -- Returns the part of a reply that names the audiences that perhaps do not know yet that the device left them: a `=`

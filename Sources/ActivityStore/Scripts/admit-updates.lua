@@ -10,8 +10,8 @@
 -- fails, because the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 
 -- Makes the functions of this file, and returns `admit`, the last one, which uses the others in their order. The loop
--- runs `makeAdmit` only if a batch needs it (admit.lua: Speed).
--- `# All steps` explains the names that several functions use.
+-- runs `makeAdmit` only if a batch needs it (admit.lua: Speed). `# All steps` explains the names that several functions
+-- use.
 local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
   -- The paces that were read, by the number of their argument. A pace has two buckets, `budget` and `frequentBudget`
@@ -112,8 +112,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return pace
   end
 
-  -- Returns for how long the spacing still forbids a push. `throttle` is the part about the last 429.
-  -- decision: spacing
+  -- Returns for how long the spacing still forbids a push. `throttle` is the part about the last 429. decision: spacing
   local function findWait(pace, throttle, lastSendAt, now)
     local spacing, sinceLastSend = pace.spacing, now - lastSendAt
     if throttle ~= '' then
@@ -202,8 +201,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- Decides the priority of a push, and draws on the budget. `fullAt` is when the bucket will be full. `hasDrawn` says
   -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
-  -- be full.
-  -- decision: budget; decision: pushes left
+  -- be full. decision: budget; decision: pushes left
   local function draw(pace, byte15, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
     -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
@@ -217,10 +215,10 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     local isHigh, mayUseReserve =
       byte15 % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
       byte15 % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
-    if not isHigh then return @PRIORITY_FIVE@, pushesLeft end
-    if hasDrawn then return @PRIORITY_TEN@, pushesLeft end
+    if not isHigh then return @PRIORITY_LOW@, pushesLeft end
+    if hasDrawn then return @PRIORITY_HIGH@, pushesLeft end
     if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
-    return @PRIORITY_TEN@, pushesLeft - 1, (fullAt > now and fullAt or now) + pace.interval
+    return @PRIORITY_HIGH@, pushesLeft - 1, (fullAt > now and fullAt or now) + pace.interval
   end
 
   -- # Writing
@@ -259,7 +257,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- accepted alert. If the update or end brought a new token, the returned value has it.
   --
   -- Variables and parameters:
-  --     isEnd, mayReplaceHeldAlert    bits of `byte15`, which CallByte15Bits explains
+  --     isEnd, mayReplaceHeldAlert    bits of `byte15`, which CallRequestBits explains
   --     timestamp                     the timestamp of the call's version
   --     alertVersion                  the version of the command whose alert the call carries
   --     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
@@ -305,8 +303,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       end
     end
 
-    -- The order of versions.
-    -- decision: order of versions
+    -- The order of versions. decision: order of versions
     local isSameVersion, comesAfterNewest = compareVersions(version, timestamp, value, newestTimestamp, phase)
     local refusal
     if newestIsEnd or not comesAfterNewest then
@@ -326,8 +323,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
     if refusal then return store(key, value, stored) or refusal, nextPosition end
 
-    -- Whether the state may be sent now.
-    -- An update and an end with the same version are two commands, so neither repeats the other.
+    -- Whether the state may be sent now. An update and an end with the same version are two commands, so neither
+    -- repeats the other.
     local isRepeated = isSameVersion and isEnd == newestIsEnd
     local pace, reply, nextPhase, removesHeld
     if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
@@ -378,8 +375,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextPhaseByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
     -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
-    -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
-    -- decision: expiry
+    -- which renews the expiry. This is enough, because a value is stored an hour longer than needed. decision: expiry
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     local keepsExpiry =
       maySend and isInSameThousandSeconds and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld

@@ -12,7 +12,7 @@
 --                that is, IS_END times REQUEST_FACTOR (admit-batches.lua)
 --     phase      HELD and the other names in the list of phases below
 --     factor     SENT_AT_FACTOR and others: they pack several values into one number (admit-batches.lua)
---     number     all others: limits, lengths, and codes such as ACCEPTED and PRIORITY_TEN
+--     number     all others: limits, lengths, and codes such as ACCEPTED and PRIORITY_HIGH
 -- Lua 5.1 has no operators for bits. The scripts test bit B of x by `x % (2 * B) >= B`. For example, ALLOWS_FREQUENT is
 -- 8, and ALLOWS_FREQUENT_MODULUS is 16. If `flags` is 57 (32 + 16 + 8 + 1), then 57 % 16 = 9, which is at least 8: the
 -- bit is set. The highest bit of a number needs no modulus. And `phaseByte % HAS_DRAWN` is the byte without its highest
@@ -98,7 +98,7 @@
 -- - the command does not get the priority that it asked for;
 -- - the call took the long path.
 -- The number is the timestamp times @TIMESTAMP_FACTOR@, plus a digit for the priority times @PRIORITY_FACTOR@, plus the
--- pushes left. The digit is @PRIORITY_FIVE@, @PRIORITY_TEN@ or @PRIORITY_DEMOTED@. The last one means: the command
+-- pushes left. The digit is @PRIORITY_LOW@, @PRIORITY_HIGH@ or @PRIORITY_DEMOTED@. The last one means: the command
 -- asked for priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
 --
 -- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that perhaps do

@@ -24,9 +24,9 @@
 -- so the string has 3,069 bytes, and Redis reserves 6,138. The second one writes the 4,084 bytes of the entries from
 -- byte 16 on. The string has its 4,100 bytes again, and the next 2,038 bytes of entries fit without more memory.
 --
--- Speed. Most of an entry's cost is in the Redis commands: two for each entry, and five more for the few
--- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
--- the script reads a whole page only if the page has outgrown its capacity.
+-- Speed. Most of an entry's cost is in the Redis commands: two for each entry, and five more for the few entries that
+-- make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so the script reads a whole
+-- page only if the page has outgrown its capacity.
 
 local callRedis, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack

@@ -210,7 +210,7 @@ extension Audiences {
 
     /// Stops the broadcasts to the channels of a partition that is being revoked or released, and drops the
     /// states that wait. The partition's next owner reads their records again.
-    mutating func stopChannels(ofPartition index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
+    mutating func stopChannels(ofPartition index: UInt32, entering phase: ChannelSlot.Phase, now: Moment) {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for rawIndex in 0..<channels.indexBound {
             let channel = ChannelIndex(rawValue: rawIndex)
@@ -251,17 +251,17 @@ extension Audiences {
         guard channels[channel].isQueued else { return }
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         var predecessor = ChannelIndex.null
-        var current = appQueues[appIndex].firstReadyChannels[environment]
+        var current = appQueues[appIndex].readyChannelHeads[environment]
         while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].firstReadyChannels[environment] = next
+            appQueues[appIndex].readyChannelHeads[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if appQueues[appIndex].lastReadyChannels[environment] == channel {
-            appQueues[appIndex].lastReadyChannels[environment] = predecessor
+        if appQueues[appIndex].readyChannelTails[environment] == channel {
+            appQueues[appIndex].readyChannelTails[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

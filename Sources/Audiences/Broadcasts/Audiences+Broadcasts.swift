@@ -164,8 +164,8 @@ extension Audiences {
         broadcasts[newer].record.alertSeconds = olderRecord.alertSeconds
         let rider = broadcasts[older].rider
         guard rider == .null else {
-            // The alert came from `rider`, an even older broadcast. From now on, `newer` carries it, so
-            // `older` carries nothing and can end.
+            // The alert came from `rider`, an even older broadcast. From now on, `newer` carries it, so `older` carries
+            // nothing and can end.
             broadcasts[older].rider = .null
             broadcasts[newer].rider = rider
             return finishBroadcast(older, .superseded, now: now)
@@ -226,13 +226,13 @@ extension Audiences {
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .null
-        let last = appQueues[appIndex].lastReadyChannels[environment]
+        let last = appQueues[appIndex].readyChannelTails[environment]
         if last == .null {
-            appQueues[appIndex].firstReadyChannels[environment] = channel
+            appQueues[appIndex].readyChannelHeads[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        appQueues[appIndex].lastReadyChannels[environment] = channel
+        appQueues[appIndex].readyChannelTails[environment] = channel
     }
 
     func appAndEnvironment(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: APNsEnvironment) {
@@ -241,11 +241,11 @@ extension Audiences {
     }
 
     private mutating func popReadyChannel(_ appIndex: Int, _ environment: APNsEnvironment) -> ChannelIndex? {
-        let channel = appQueues[appIndex].firstReadyChannels[environment]
+        let channel = appQueues[appIndex].readyChannelHeads[environment]
         guard channel != .null else { return nil }
         let next = channels[channel].nextInQueue
-        appQueues[appIndex].firstReadyChannels[environment] = next
-        if next == .null { appQueues[appIndex].lastReadyChannels[environment] = .null }
+        appQueues[appIndex].readyChannelHeads[environment] = next
+        if next == .null { appQueues[appIndex].readyChannelTails[environment] = .null }
         channels[channel].isQueued = false
         return channel
     }

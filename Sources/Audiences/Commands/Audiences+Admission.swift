@@ -210,10 +210,10 @@ extension Audiences {
         if !slot.policyName.isNone { record.policy = slot.policyName.bytes }
         record.expirationSeconds = slot.ownExpirationSeconds
         record.carriedAlertVersion = slot.carriedAlertVersion
-        valueWriter.reset()
-        record.write(to: &valueWriter)
+        recordValueWriter.reset()
+        record.write(to: &recordValueWriter)
         commands[command].fanoutValue.free()
-        commands[command].fanoutValue = HeapBytes(copying: valueWriter.bytes)
+        commands[command].fanoutValue = HeapBytes(copying: recordValueWriter.bytes)
     }
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too

@@ -13,8 +13,8 @@ struct CommandSlot: BitwiseCopyable {
         /// phase. Next: `sizing`; `admitting` if the command names a channel, which has no size; `riding` if a newer
         /// command replaces this one and carries its alert.
         case waiting
-        /// The store is reading pages of four segments, so that the core can estimate the size of the
-        /// audience. Next: `admitting`.
+        /// The store is reading pages of four segments, so that the core can estimate the size of the audience. Next:
+        /// `admitting`.
         case sizing
         /// The store decides about the command. Next: `fanningOut`; `awaitingChannel` if the audience lacks a channel;
         /// `waiting` if the store replied `wait`.

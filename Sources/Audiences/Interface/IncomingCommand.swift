@@ -33,14 +33,13 @@ public struct IncomingCommand {
     /// The Kafka partition and offset of the command's record.
     public var partition: Int32
     public var offset: Int64
-    /// The record's timestamp (-1 if it has none), and when the worker received the record. UNIX
-    /// milliseconds.
+    /// The record's timestamp (-1 if it has none), and when the worker received the record. UNIX milliseconds.
     public var recordTimestampMilliseconds: Int64
     public var receivedAtWallMilliseconds: Int64
     /// The trace, kept for the fan-out records; empty for none.
     public var trace: UnsafeRawBufferPointer
-    /// The names of the fields that were dropped because the body was too large, kept for the fan-out
-    /// records; empty for none.
+    /// The names of the fields that were dropped because the body was too large, kept for the fan-out records; empty
+    /// for none.
     public var droppedFields: UnsafeRawBufferPointer
 
     public init(

@@ -8,8 +8,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
         case fanout
         /// The result of a command in one range.
         case rangeResult
-        /// The result of a command over all its ranges and broadcasts, if a range was the last of them to
-        /// end.
+        /// The result of a command over all its ranges and broadcasts, if a range was the last of them to end.
         case commandResult
         /// The result of one member whose push was refused.
         case memberResult
@@ -95,8 +94,8 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
 public struct ComposedRecord {
     public var key: UnsafeRawBufferPointer
     public var value: UnsafeRawBufferPointer
-    /// The contents of the headers, for a fan-out record.
-    public var instruction: FanoutInstruction?
+    /// The contents of a fan-out record's headers; nil for any other record.
+    public var fanoutInstruction: FanoutInstruction?
     /// The trace that was received with the command; empty for none.
     public var trace: UnsafeRawBufferPointer
     /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty

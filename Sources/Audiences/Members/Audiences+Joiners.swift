@@ -161,13 +161,13 @@ extension Audiences {
         }
         membershipChanges[change].enter(.awaitingPush)
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        let last = appQueues[appIndex].lastJoiners[environment]
+        let last = appQueues[appIndex].joinerTails[environment]
         if last == .null {
-            appQueues[appIndex].firstJoiners[environment] = change
+            appQueues[appIndex].joinerHeads[environment] = change
         } else {
             membershipChanges[last].nextInQueue = change
         }
-        appQueues[appIndex].lastJoiners[environment] = change
+        appQueues[appIndex].joinerTails[environment] = change
     }
 
     private func appAndEnvironment(
@@ -180,10 +180,10 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
-        while case let change = appQueues[appIndex].firstJoiners[environment], change != .null {
+        while case let change = appQueues[appIndex].joinerHeads[environment], change != .null {
             let slot = membershipChanges[change]
-            appQueues[appIndex].firstJoiners[environment] = slot.nextInQueue
-            if slot.nextInQueue == .null { appQueues[appIndex].lastJoiners[environment] = .null }
+            appQueues[appIndex].joinerHeads[environment] = slot.nextInQueue
+            if slot.nextInQueue == .null { appQueues[appIndex].joinerTails[environment] = .null }
             membershipChanges[change].nextInQueue = .null
             if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
@@ -223,10 +223,10 @@ extension Audiences {
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
-        membershipChanges[change].nextInQueue = appQueues[appIndex].firstJoiners[environment]
-        appQueues[appIndex].firstJoiners[environment] = change
-        if appQueues[appIndex].lastJoiners[environment] == .null {
-            appQueues[appIndex].lastJoiners[environment] = change
+        membershipChanges[change].nextInQueue = appQueues[appIndex].joinerHeads[environment]
+        appQueues[appIndex].joinerHeads[environment] = change
+        if appQueues[appIndex].joinerTails[environment] == .null {
+            appQueues[appIndex].joinerTails[environment] = change
         }
         appQueues[appIndex].inFlightPushCounts[environment] -= 1
     }
@@ -339,17 +339,17 @@ extension Audiences {
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         var predecessor = MembershipChangeIndex.null
-        var current = appQueues[appIndex].firstJoiners[environment]
+        var current = appQueues[appIndex].joinerHeads[environment]
         while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].firstJoiners[environment] = next
+            appQueues[appIndex].joinerHeads[environment] = next
         } else {
             membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .null { appQueues[appIndex].lastJoiners[environment] = predecessor }
+        if next == .null { appQueues[appIndex].joinerTails[environment] = predecessor }
     }
 }

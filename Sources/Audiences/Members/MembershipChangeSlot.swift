@@ -67,7 +67,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     private let packedFields: HeapBytes
     private let identifierByteCount: Int
     private let tokenByteCount: Int
-    private let leftAudienceCount: Int
+    private let departedAudienceCount: Int
 
     private(set) var phase = Phase.queued
     /// The next change of the same member; `.null`: none.
@@ -113,7 +113,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
             incoming.leftAtWallMilliseconds > incoming.registeredAtWallMilliseconds
                 || !incoming.joinedAudiences.contains(left)
         }
-        leftAudienceCount = formerAudiences.count
+        departedAudienceCount = formerAudiences.count
         let audiences = formerAudiences + incoming.joinedAudiences
         packedFields = HeapBytes(
             count: identifierByteCount + tokenByteCount + audiences.count * AudienceList.digestBytes
@@ -149,18 +149,18 @@ struct MembershipChangeSlot: BitwiseCopyable {
     var audiences: AudienceList {
         AudienceList(UnsafeRawBufferPointer(rebasing: packedFields.bytes[(identifierByteCount + tokenByteCount)...]))
     }
-    var joinedAudienceCount: Int { audiences.count - leftAudienceCount }
-    func joinedAudience(_ index: Int) -> AudienceDigest { audiences[leftAudienceCount + index] }
+    var joinedAudienceCount: Int { audiences.count - departedAudienceCount }
+    func joinedAudience(_ index: Int) -> AudienceDigest { audiences[departedAudienceCount + index] }
 
     /// What the member did in the next audience, for the count of changes: it left, joined, or was updated (it has a
     /// new token or other new data).
     var changeKindForNextAudience: MembershipChangeKind {
-        notifiedAudienceCount < leftAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
+        notifiedAudienceCount < departedAudienceCount ? .left : wasMemberOfAllAudiences ? .updated : .joined
     }
 
     /// The member's entry for the next audience.
     var entryForNextAudience: MemberEntry<UnsafeRawBufferPointer> {
-        let isLeaving = notifiedAudienceCount < leftAudienceCount
+        let isLeaving = notifiedAudienceCount < departedAudienceCount
         return MemberEntry(
             location: MemberLocation(of: identifier),
             isLeaving: isLeaving,

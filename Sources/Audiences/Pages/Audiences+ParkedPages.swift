@@ -27,13 +27,14 @@ extension Audiences {
         rounds[round].pages.last = page
     }
 
-    /// Parks the members at the page's position again, because the last owner had parked them. A member that
-    /// is not on the page has left.
+    /// Parks the members at the page's position again, because the last owner had parked them. A member that is not on
+    /// the page has left.
     mutating func restoreParkedMembers(_ page: PageIndex, of round: RoundIndex, now: Moment) {
         let position = pages[page].startPosition
         for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
             if !parkedMembers.isFull, let pageMember = pages[page].member(memberIndex) {
-                park(pageMember, at: position, of: round, pauseMilliseconds: 0, now: now)
+                let place = MemberPlace(page: .null, memberIndex: 0, position: position)
+                park(pageMember, at: place, of: round, pauseMilliseconds: 0, now: now)
             }
         }
         while rounds[round].checkpoints.restored.nextParkedPosition == position {
@@ -53,7 +54,7 @@ extension Audiences {
         let round = parkedMembers[member].round
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
         // They may have to wait for the parked member anyway: the round stops one lap above its lowest parked position.
-        if !hasRoomForPage(of: round) { discardUnsentMembersToReadAgain(of: round) }
+        if !hasRoomForPage(of: round) { readAgainFromPresentPosition(of: round) }
         guard hasRoomForPage(of: round) else { return false }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true

@@ -278,8 +278,8 @@ extension Audiences {
         if rounds[round].pages.last == .null { rounds[round].pages.last = page }
     }
 
-    /// Discards the members that have not had their turn. If the round reads on, call
-    /// ``discardUnsentMembersToReadAgain(of:)`` instead, which also makes it read on from its present position.
+    /// Discards the members that have not had their turn. If the round needs them again, call
+    /// ``readAgainFromPresentPosition(of:)`` instead.
     ///
     /// The caller must call ``offerPageRoom(_:)`` afterwards.
     mutating func discardUnsentMembers(of round: RoundIndex) {
@@ -304,13 +304,14 @@ extension Audiences {
     /// 2. A member joins, and is shown the version that is now the newest.
     /// 3. A newer version comes. It goes to the members of the page, but the page lacks the new member.
     mutating func refreshPages(of round: RoundIndex) {
-        discardUnsentMembersToReadAgain(of: round)
+        readAgainFromPresentPosition(of: round)
         offerPageRoom(Int(rounds[round].appIndex))
     }
 
-    /// Discards the members that have not had their turn, so that they are read again. The caller must call
-    /// ``offerPageRoom(_:)`` afterwards; ``refreshPages(of:)`` calls both.
-    mutating func discardUnsentMembersToReadAgain(of round: RoundIndex) {
+    /// Discards the members that have not had their turn, and moves the reading back to the round's present position.
+    /// So these members are read again. The caller must call ``offerPageRoom(_:)`` afterwards; ``refreshPages(of:)``
+    /// calls both.
+    mutating func readAgainFromPresentPosition(of round: RoundIndex) {
         discardUnsentMembers(of: round)
         rounds[round].progress.readPosition = rounds[round].progress.presentPosition
     }

@@ -75,19 +75,18 @@ extension Audiences {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: index) { $0.drain($1, now: now) }
-        stopChannels(ofPartition: index, as: .draining, now: now)
+        stopChannels(ofPartition: index, entering: .draining, now: now)
     }
 
     /// Whether all of the partition's records in memory are settled, so that the shell may release the partition.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledRecordCount == 0 }
 
-    /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor
-    /// counted.
+    /// Releases a partition, drained or not. Pushes that are still in flight are neither recorded nor counted.
     public mutating func release(partition index: UInt32, now: Moment) {
         guard let partition = partitions[index] else { return }
         partition.pointee.phase = .revoking
         forEachRound(of: index) { $0.abandon($1, now: now) }
-        stopChannels(ofPartition: index, as: .abandoned, now: now)
+        stopChannels(ofPartition: index, entering: .abandoned, now: now)
         partitions.release(index)
     }
 

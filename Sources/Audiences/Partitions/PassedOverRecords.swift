@@ -1,8 +1,8 @@
 /// Records of a partition that were read when the core had no room for them. Their offsets stay unsettled. When an app
 /// has room, the partition is read again from the first passed-over record of the app. (R30)
 ///
-/// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated
-/// with the first record that is passed over.
+/// Each record takes one bit. The bits cover as many offsets as the partition's ledger, and are allocated with the
+/// first record that is passed over.
 struct PassedOverRecords: ~Copyable {
     /// The first record of one app that was passed over.
     struct LowestRecord {
@@ -44,8 +44,7 @@ struct PassedOverRecords: ~Copyable {
         lowestRecords.first { $0.appIndex == appIndex }?.offset
     }
 
-    /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
-    /// is none.
+    /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there is none.
     ///
     /// While the partition is being read again, only records below ``expectedOffset`` count. The reading reaches the
     /// later records by itself. A jump to a later record would skip the records in between.

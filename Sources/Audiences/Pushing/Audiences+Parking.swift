@@ -10,29 +10,27 @@ import Numbers
 /// - Its push failed for a temporary reason, and the member cannot wait for its next turn: either no version reaches it
 ///   then, or it must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
-    /// Parks a member. `page` and `memberIndex` name its place on a page of the round; without them, the last owner had
-    /// parked the member.
+    /// Parks a member.
+    ///
+    /// - Parameter place: without a page (`.null`), the last owner had parked the member.
     mutating func park(
         _ pageMember: PageMember,
-        at position: UInt64,
+        at place: MemberPlace,
         of round: RoundIndex,
-        page: PageIndex = .null,
-        memberIndex: Int = 0,
         failedAttemptCount: UInt8 = 0,
         wasThrottled: Bool = false,
         pauseMilliseconds: Int64,
         now: Moment
     ) {
         let first = rounds[round].members.firstParked
-        let readAtMilliseconds = page == .null ? now.monotonicMilliseconds : pages[page].readAtMilliseconds
+        let readAtMilliseconds =
+            place.page == .null ? now.monotonicMilliseconds : pages[place.page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
                 pageMember,
                 round: round,
                 nextParkedMember: first,
-                position: position,
-                page: page,
-                memberIndex: UInt16(truncatingIfNeeded: memberIndex),
+                place: place,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 readAtMilliseconds: readAtMilliseconds,
@@ -42,7 +40,7 @@ extension Audiences {
         if first != .null { parkedMembers[first].previousParkedMember = index }
         rounds[round].members.firstParked = index
         rounds[round].members.parkedCount += 1
-        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, position)
+        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, place.position)
         rounds[round].checkpoints.revision += 1
         noteParkedMemberDueTime(index)
     }
@@ -132,11 +130,11 @@ extension Audiences {
         rounds[round].members.lowestParkedPosition = lowestPosition
     }
 
-    /// Called when a newer version has taken over. Parked members that this version will reach in their next turn get
-    /// the outcome `superseded`. Two kinds of members stay parked: those on which the core works now
+    /// Called when the newer version `newest` has taken over. Parked members that `newest` will reach in their next
+    /// turn get the outcome `superseded`. Two kinds of members stay parked: those on which the core works now
     /// (``ParkedMember/isUnderWay``), and those that must get a carried alert before their next turn.
-    mutating func supersedeParkedMembers(to rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
-        let start = rangeVersions[rangeVersion].startPosition
+    mutating func supersedeParkedMembers(by newest: RangeVersionIndex, of round: RoundIndex, now: Moment) {
+        let start = rangeVersions[newest].startPosition
         var member = rounds[round].members.firstParked
         while member != .null {
             let slot = parkedMembers[member]

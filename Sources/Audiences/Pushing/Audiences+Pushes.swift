@@ -52,7 +52,7 @@ extension Audiences {
         let environment = pool.environment
         appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
         guard appQueues[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
-        if appQueues[appIndex].firstReadyChannels[environment] != .null,
+        if appQueues[appIndex].readyChannelHeads[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             appQueues[appIndex].inFlightPushCounts[environment] += 1
@@ -173,10 +173,8 @@ extension Audiences {
                 guard rounds[round].members.parkedCount < Self.parkedCountThatHaltsRound else { return .nothing }
                 park(
                     pageMember,
-                    at: next.position,
+                    at: next,
                     of: round,
-                    page: next.page,
-                    memberIndex: next.memberIndex,
                     pauseMilliseconds: 0,
                     now: now
                 )
@@ -211,7 +209,7 @@ extension Audiences {
     /// shell cannot send the push.
     private mutating func offerPush(
         _ pageMember: PageMember,
-        _ next: NextMember,
+        _ next: MemberPlace,
         _ rangeVersion: RangeVersionIndex,
         now: Moment
     ) -> AudiencePush {

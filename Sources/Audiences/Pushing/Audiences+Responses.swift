@@ -145,10 +145,8 @@ extension Audiences {
         } else if let member = pages[tag.page].member(tag.memberIndex) {
             park(
                 member,
-                at: push.position,
+                at: MemberPlace(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
                 of: round,
-                page: tag.page,
-                memberIndex: tag.memberIndex,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 pauseMilliseconds: pauseMilliseconds,
@@ -167,8 +165,7 @@ extension Audiences {
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
 
-    /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be
-    /// read.
+    /// Returns when the member registered its token, UNIX milliseconds; 0 if the member's entry cannot be read.
     func registeredAtWallMilliseconds(_ tag: PushTag) -> Int64 {
         tag.isParked
             ? parkedMembers[tag.parkedMember].registeredAtWallMilliseconds

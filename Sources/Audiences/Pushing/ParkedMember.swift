@@ -48,9 +48,7 @@ struct ParkedMember: BitwiseCopyable {
         _ pageMember: PageMember,
         round: RoundIndex,
         nextParkedMember: ParkedMemberIndex,
-        position: UInt64,
-        page: PageIndex,
-        memberIndex: UInt16,
+        place: MemberPlace,
         failedAttemptCount: UInt8,
         wasThrottled: Bool,
         readAtMilliseconds: Int64,
@@ -58,9 +56,9 @@ struct ParkedMember: BitwiseCopyable {
     ) {
         self.round = round
         self.nextParkedMember = nextParkedMember
-        self.position = position
-        self.page = page
-        self.memberIndex = memberIndex
+        position = place.position
+        page = place.page
+        memberIndex = UInt16(truncatingIfNeeded: place.memberIndex)
         self.failedAttemptCount = failedAttemptCount
         self.wasThrottled = wasThrottled
         self.dueMilliseconds = dueMilliseconds

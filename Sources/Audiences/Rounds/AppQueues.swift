@@ -23,12 +23,12 @@ struct AppQueues: BitwiseCopyable {
     /// pool for which the shell has not asked lately is unavailable (``Audiences/isPoolUnavailable(_:of:now:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
     var lastAskedForPushAtMilliseconds: ByEnvironment<Int64> = .init(repeating: .min)
-    /// The first and the last member in the queue of those that have joined and wait for a state.
-    var firstJoiners: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    var lastJoiners: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
-    /// The first and the last channel in the queue of those that have something to send now.
-    var firstReadyChannels: ByEnvironment<ChannelIndex> = .init(repeating: .null)
-    var lastReadyChannels: ByEnvironment<ChannelIndex> = .init(repeating: .null)
+    /// The heads and the tails of the queues of members that have joined and wait for a state.
+    var joinerHeads: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
+    var joinerTails: ByEnvironment<MembershipChangeIndex> = .init(repeating: .null)
+    /// The heads and the tails of the queues of channels that have something to send now.
+    var readyChannelHeads: ByEnvironment<ChannelIndex> = .init(repeating: .null)
+    var readyChannelTails: ByEnvironment<ChannelIndex> = .init(repeating: .null)
     /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again each time that a round
     /// passes it. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)

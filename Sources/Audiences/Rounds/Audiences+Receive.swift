@@ -168,7 +168,7 @@ extension Audiences {
         )
         let rangeVersion = rangeVersions.allocate(slot)
         if command.event == .start {
-            rangeVersions[rangeVersion].dictionaryWithoutPushInput = Self.dictionaryWithoutPushInput(
+            rangeVersions[rangeVersion].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(
                 of: rangeVersions[rangeVersion]
             )
         }

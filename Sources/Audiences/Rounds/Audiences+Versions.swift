@@ -115,7 +115,7 @@ extension Audiences {
         closeOlderVersions(of: round, beginningAt: start)
         closeOldestVersionIfTooMany(of: round)
         closeOlderVersionsIfPoolsUnavailable(of: round, now: now)
-        supersedeParkedMembers(to: rangeVersion, of: round, now: now)
+        supersedeParkedMembers(by: rangeVersion, of: round, now: now)
     }
 
     /// Closes the older versions that begin at `start`, as the newest version does: it has replaced them before any

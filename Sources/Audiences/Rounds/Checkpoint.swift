@@ -3,8 +3,8 @@ import LiveActivity
 
 /// How far a round has come (``RoundProgress``), as text of at most ``AudienceLimits/checkpointBytesMax``. (R29)
 ///
-/// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
-/// list begins with its count:
+/// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each list begins
+/// with its count:
 /// 1. The format (1), the completed position, and the newest settled version.
 /// 2. For each version under way, oldest first: timestamp; sequence; completed position minus `startPosition`;
 ///    `positionCount` + 1, or 0 for nil; the counts; the time of the first response + 1, or 0; the time of the last

@@ -21,8 +21,8 @@ struct RangeVersionSlot: BitwiseCopyable {
         /// All members that the version had to reach have their outcomes. The version waits until a checkpoint with its
         /// counts is recorded. Then a new owner after a crash reports the same counts. Next: `finishing`; `received`.
         case awaitingCheckpoint
-        /// The store is adding the version's counts to its command's counts, and Kafka is getting the
-        /// version's result. Next: `finished`. A late version settles instead.
+        /// The store is adding the version's counts to its command's counts, and Kafka is getting the version's result.
+        /// Next: `finished`. A late version settles instead.
         case finishing
         /// The store has acknowledged the version's counts, and Kafka its result. The version settles after the round's
         /// older versions, or at once if a newer version has replaced it. Next: `received`.
@@ -56,7 +56,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// without the closing brace. For each device, the core adds the channel or `input-push-token`, and the brace.
     /// Empty in two cases: the start names a channel itself, or the audience has none. Each device then gets the
     /// command's dictionary unchanged.
-    var dictionaryWithoutPushInput = HeapBytes.none
+    var dictionaryWithoutAddress = HeapBytes.none
     /// A second body of this version, which differs from the first by its alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
@@ -118,11 +118,11 @@ struct RangeVersionSlot: BitwiseCopyable {
 
     var occupiedBytes: Int {
         MemoryLayout<Self>.size + record.occupiedBytes + alternateBody.count + policyName.count + activityTemplate.count
-            + dictionaryWithoutPushInput.count
+            + dictionaryWithoutAddress.count
     }
 
     func freeBytes() {
         record.freeBytes()
-        for bytes in [policyName, activityTemplate, dictionaryWithoutPushInput, alternateBody] { bytes.free() }
+        for bytes in [policyName, activityTemplate, dictionaryWithoutAddress, alternateBody] { bytes.free() }
     }
 }

@@ -4,8 +4,8 @@ import LiveActivity
 /// A start to an audience of devices becomes one start for each device. Each of these starts is a command, so
 /// all rules of single starts apply.
 ///
-/// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
-/// are the same.
+/// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version are the
+/// same.
 extension Audiences {
     /// How soon a round (``RoundSlot``) tries again to produce starts, if `unacknowledgedStartsMax` starts wait for
     /// Kafka's acknowledgement. The round needs a timer, because these may be starts of other rounds, whose
@@ -45,7 +45,7 @@ extension Audiences {
         }
     }
 
-    private mutating func queueStart(_ next: NextMember, _ rangeVersion: RangeVersionIndex) {
+    private mutating func queueStart(_ next: MemberPlace, _ rangeVersion: RangeVersionIndex) {
         advancePast(next, progress: .inFlight, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1
@@ -78,8 +78,7 @@ extension Audiences {
         }
     }
 
-    /// Writes the start command of one device. Its key is the activity's id, as for all commands to
-    /// activities.
+    /// Writes the start command of one device. Its key is the activity's id, as for all commands to activities.
     mutating func composeStart(_ index: PageMemberIndex) -> ComposedRecord {
         let slot = rangeVersions[pages[index.page].rangeVersion(index.memberIndex)]
         let app = bundleIdentifiers[rounds[slot.round].appIndex]
@@ -100,16 +99,16 @@ extension Audiences {
             if !slot.policyName.isNone { command.policy = slot.policyName.bytes }
             command.expirationSeconds = slot.record.ownExpirationSeconds
             if let address = Self.startedActivityAddress(of: member, slot) {
-                command.aps = slot.dictionaryWithoutPushInput.bytes
+                command.aps = slot.dictionaryWithoutAddress.bytes
                 command.address = address
             }
-            command.write(to: &valueWriter)
-            keyWriter.raw(activity)
+            command.write(to: &recordValueWriter)
+            recordKeyWriter.raw(activity)
         }
         return ComposedRecord(
-            key: keyWriter.bytes,
-            value: valueWriter.bytes,
-            instruction: nil,
+            key: recordKeyWriter.bytes,
+            value: recordValueWriter.bytes,
+            fanoutInstruction: nil,
             trace: slot.record.trace.bytes
         )
     }
@@ -135,7 +134,7 @@ extension Audiences {
     ///
     /// The result is empty if the audience has no channel. It is also empty if the start names a channel
     /// itself: then its producer manages the channel.
-    static func dictionaryWithoutPushInput(of slot: RangeVersionSlot) -> HeapBytes {
+    static func dictionaryWithoutAddress(of slot: RangeVersionSlot) -> HeapBytes {
         let dictionary = slot.record.bodyLayout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.channelsForStarts.count > 0, !dictionary.isEmpty else { return .none }
         return withUnsafeTemporaryAllocation(byteCount: dictionary.count, alignment: 1) { buffer in
@@ -149,16 +148,17 @@ extension Audiences {
     /// - Usually on the audience's channel in the device's environment.
     /// - With a token, if the device takes no channels, or if the channel's id would make the body too long.
     /// - Nil: the start gets the dictionary unchanged. There are three reasons: its producer names a channel in it, the
-    ///   audience has no channel in the device's environment, or the body has no room for either.
+    ///   audience has no channel in the device's environment, or even the shorter `input-push-token` would make the
+    ///   body too long.
     static func startedActivityAddress(of member: PageMember, _ slot: RangeVersionSlot) -> StartedActivityAddress? {
-        guard !slot.dictionaryWithoutPushInput.isNone,
+        guard !slot.dictionaryWithoutAddress.isNone,
             let channel = slot.record.instruction.channelsForStarts[member.environment]
         else {
             return nil
         }
         let bytesLeft =
             Limits.bodyBytesMax
-            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.dictionaryWithoutPushInput.count)
+            - (slot.record.body.count - Int(slot.record.bodyLayout.aps.count) + slot.dictionaryWithoutAddress.count)
         let channelAddress = StartedActivityAddress.channel(channel.identifier)
         if member.supportsChannels, channelAddress.byteCount <= bytesLeft { return channelAddress }
         return StartedActivityAddress.token.byteCount <= bytesLeft ? .token : nil

@@ -33,8 +33,8 @@ extension Audiences {
 
     /// Writes a record for Kafka.
     public mutating func compose(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
-        valueWriter.reset()
-        keyWriter.reset()
+        recordValueWriter.reset()
+        recordKeyWriter.reset()
         switch outgoingRecord.kind {
         case .fanout: return composeFanout(outgoingRecord)
         case .rangeResult: return composeRangeResult(outgoingRecord.rangeVersion)
@@ -74,11 +74,11 @@ extension Audiences {
         // The key names the audience and its range (`SegmentRange`), or the audience and the channel's environment. So
         // all versions of a range are in one partition, in order.
         FanoutKey(audiences[command.audience].digest, rangeIndex: outgoingRecord.rangeOrChannelNumber, environment)
-            .write(to: &keyWriter)
+            .write(to: &recordKeyWriter)
         return ComposedRecord(
-            key: keyWriter.bytes,
+            key: recordKeyWriter.bytes,
             value: command.fanoutValue.bytes,
-            instruction: instruction,
+            fanoutInstruction: instruction,
             trace: command.trace.bytes,
             droppedFields: command.droppedFields.bytes
         )
@@ -156,12 +156,12 @@ extension Audiences {
                 sourcePartition: record.instruction.partition,
                 sourceOffset: record.instruction.offset
             )
-            write(command, &valueWriter)
+            write(command, &recordValueWriter)
         }
         return ComposedRecord(
             key: subject.identifier,
-            value: valueWriter.bytes,
-            instruction: nil,
+            value: recordValueWriter.bytes,
+            fanoutInstruction: nil,
             trace: record.trace.bytes
         )
     }
@@ -178,14 +178,19 @@ extension Audiences {
                     reason: reason,
                     invalidAtMilliseconds: refusedMember.invalidAtWallMilliseconds
                 )
-                .write(to: &valueWriter)
+                .write(to: &recordValueWriter)
             } else {
                 composeMemberResult(refusedMember, identifier, reason: reason)
             }
-            keyWriter.raw(identifier)
+            recordKeyWriter.raw(identifier)
         }
         let noTrace = UnsafeRawBufferPointer(start: nil, count: 0)
-        return ComposedRecord(key: keyWriter.bytes, value: valueWriter.bytes, instruction: nil, trace: noTrace)
+        return ComposedRecord(
+            key: recordKeyWriter.bytes,
+            value: recordValueWriter.bytes,
+            fanoutInstruction: nil,
+            trace: noTrace
+        )
     }
 
     private mutating func composeMemberResult(
@@ -214,7 +219,7 @@ extension Audiences {
             result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtWallMilliseconds
             result.sentAtMilliseconds = refusedMember.sentAtWallMilliseconds ?? -1
             result.responseAtMilliseconds = refusedMember.responseAtWallMilliseconds
-            result.write(to: &valueWriter)
+            result.write(to: &recordValueWriter)
         }
     }
 }

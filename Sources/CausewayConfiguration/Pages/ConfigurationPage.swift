@@ -38,8 +38,7 @@ enum ConfigurationPage {
         return "| " + cells.map { $0.replacing("|", with: "\\|") }.joined(separator: " | ") + " |"
     }
 
-    /// Returns the name of a key, with a placeholder for a name that the operator
-    /// chooses: `apps.<app>.keyId`.
+    /// Returns the name of a key, with a placeholder for a name that the operator chooses: `apps.<app>.keyId`.
     private static func name(of key: KeyDescription) -> String {
         for section in NamedSection.allCases where key.name.hasPrefix("\(section.rawValue).*") {
             return key.name.replacing("*", with: section.placeholder)

@@ -2,8 +2,7 @@
 struct KeyDescription: Sendable {
     /// What applies if the file does not have the key.
     enum Default: Sendable {
-        /// The key is required: without it, the worker does not start. `Config/causeway.yaml` shows
-        /// `example`.
+        /// The key is required: without it, the worker does not start. `Config/causeway.yaml` shows `example`.
         case required(example: String)
         /// The key has this default.
         case value(ConfigurationValue)

@@ -1,7 +1,6 @@
 import LiveActivity
 
-/// All keys and their descriptions. A key that is not listed here is unknown, in the file
-/// and in the environment.
+/// All keys and their descriptions. A key that is not listed here is unknown, in the file and in the environment.
 ///
 /// Each section has a source file: `ConfigurationSchema+Kafka.swift`. `GeneratedConfigurationText` writes the
 /// documented YAML file, the chart's page and the JSON Schemas from these keys. The initial values of

@@ -34,8 +34,7 @@ enum ConfigurationValue: Sendable {
     }
 }
 
-/// One key of the configuration: its name, its allowed values, the property that it sets, and its
-/// description.
+/// One key of the configuration: its name, its allowed values, the property that it sets, and its description.
 ///
 /// The loader, the check of the file, the names of environment variables and the pages use this type.
 /// `SchemaKey+ValueKinds.swift` has a function for each kind of key.
@@ -56,8 +55,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     /// Sets the value of this key in the first configuration to the value in the second.
     let copyValue: @Sendable (inout Root, Root) -> Void
 
-    /// The value that `Config/causeway.yaml` shows for a required key. Nil if the key has a default, or may
-    /// be unset.
+    /// The value that `Config/causeway.yaml` shows for a required key. Nil if the key has a default, or may be unset.
     private(set) var example: String?
     private(set) var isSecret = false
     /// Whether the value names a file that must be readable when the worker starts.

@@ -148,8 +148,8 @@ final class BacklogRun {
         try deployment.stopWorker(graceMilliseconds: Demo.drainMillisecondsMax)
     }
 
-    /// Writes the commands of all activities for one step of the matches (`MatchStep`), then for the next
-    /// step, as during the season.
+    /// Writes the commands of all activities for one step of the matches (`MatchStep`), then for the next step, as
+    /// during the season.
     private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
         for stepIndex in 0..<commandsPerActivity {
             for match in matchCommands.indices {
@@ -233,7 +233,7 @@ final class BacklogRun {
         defer { reader.close() }
         let commandCount = feed.phoneCount * commandsPerActivity
         try wait(Self.waitMillisecondsMax, "results") { () throws(LabError) in
-            while try reader.drain(limit: Demo.resultsPerDrainMax) {}
+            while try reader.readArrivedRecords(limit: Demo.resultsPerReadMax) {}
             return reader.tally.commandCount == commandCount
         }
         let tally = reader.tally
@@ -258,8 +258,8 @@ final class BacklogRun {
         )
     }
 
-    /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the
-    /// worker's log, because no result contains it.
+    /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the worker's log,
+    /// because no result contains it.
     private func readAssignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }

@@ -27,13 +27,13 @@ struct DemoOptions {
 
 /// Plays one season to every phone, from the records in Kafka to the Lock Screens.
 ///
-/// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the
-/// results, checks that the parts still run, and shows the progress. The parts are separate processes.
+/// One thread does all work in a loop of a few milliseconds. It writes the season to Kafka, reads the results, checks
+/// that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
     /// One pass of the loop writes and reads at most this many records, so that no kind of work waits long.
     static let commandsPerPassMax = 4_000
-    static let resultsPerDrainMax = 8_000
+    static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
     /// The longest wait for progress: for the end of a step before the season, for another result after the season's
     /// last command, and for another record of a backlog.
@@ -108,7 +108,7 @@ final class Demo {
         var lines = LineCounter(path: evidenceFiles.resultsPath)
         let deadlineMilliseconds = Clock.monotonicMilliseconds + Self.finalStateMillisecondsMax
         while true {
-            let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
+            let hasMore = try reader.readArrivedRecords(limit: Self.resultsPerReadMax)
             if !hasMore, try lines.countLines() >= reader.resultCount { return }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError("the last of \(reader.resultCount) results did not reach \(evidenceFiles.resultsPath)")
@@ -191,7 +191,7 @@ final class Demo {
             beforePage: { () throws(LabError) in
                 try checkInterruptionAndProcesses()
                 reportProgress(.beginning, reader)
-                _ = try reader.drain(limit: Self.resultsPerDrainMax)
+                _ = try reader.readArrivedRecords(limit: Self.resultsPerReadMax)
                 commandProducer.takeDeliveryReports()
             },
             stallError: { stallError($0, reader, commandProducer) }
@@ -209,7 +209,7 @@ final class Demo {
             try checkInterruptionAndProcesses()
             reportProgress(.beginning, reader)
             commandProducer.takeDeliveryReports()
-            if try !reader.drain(limit: Self.resultsPerDrainMax) { Self.pause() }
+            if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(goal)", reader, commandProducer)
             }
@@ -241,7 +241,7 @@ final class Demo {
                 producer: commandProducer.producer
             )
             commandProducer.takeDeliveryReports()
-            let hasMore = try reader.drain(limit: Self.resultsPerDrainMax)
+            let hasMore = try reader.readArrivedRecords(limit: Self.resultsPerReadMax)
             if reader.tally.commandCount > lastProgress.resultCount || !feed.isFinished {
                 lastProgress = (reader.tally.commandCount, nowMilliseconds)
             }
@@ -368,8 +368,8 @@ final class Demo {
         }
     }
 
-    /// Compares the phones with the final states. When every command has its result, the push of a command
-    /// that was held may still be on its way. So phones with a wrong state are checked again for a while.
+    /// Compares the phones with the final states. When every command has its result, the push of a command that was
+    /// held may still be on its way. So phones with a wrong state are checked again for a while.
     private func comparePhones(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader
@@ -380,7 +380,7 @@ final class Demo {
             if comparison.wrongPhones.isEmpty || Clock.monotonicMilliseconds >= endMilliseconds { return comparison }
             try checkInterruptionAndProcesses()
             reportProgress(.settling, reader)
-            _ = try reader.drain(limit: Self.resultsPerDrainMax)
+            _ = try reader.readArrivedRecords(limit: Self.resultsPerReadMax)
             Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }
     }

@@ -146,8 +146,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// Whether the phones are right (`arePhonesCorrect`) and, if there are channels, the channels too.
     var hasSucceeded: Bool { arePhonesCorrect && channels?.hasSucceeded ?? true }
 
-    /// Whether every phone shows its final state, none got an older state, and none started an activity
-    /// twice.
+    /// Whether every phone shows its final state, none got an older state, and none started an activity twice.
     var arePhonesCorrect: Bool {
         phonesWithFinalScore == phones && phonesBackInTime == 0 && phonesStartedTwice == 0 && wrongPhones.isEmpty
     }

@@ -21,8 +21,8 @@ struct ResultSummary: Equatable {
     var attemptCount = 0
     /// The number of older commands that this command superseded, and that have no result of their own.
     var supersededCommandCount = 0
-    /// Whether the push requested priority 10 and was sent at 5, because the budget was empty, or had
-    /// only the reserve for alerts and ends left.
+    /// Whether the push requested priority 10 and was sent at 5, because the budget was empty, or had only the reserve
+    /// for alerts and ends left.
     var isDemoted = false
     /// Whether the result is about a record of the commands topic. For example, a command that was held has a second
     /// result, which is about the registration that released the command.

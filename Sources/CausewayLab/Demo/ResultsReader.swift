@@ -38,7 +38,7 @@ final class ResultsReader: ConsumerHandler {
     /// Reads at most `limit` records.
     ///
     /// - Returns: whether more records may wait: false if a poll found none, true if the limit was reached.
-    func drain(limit: Int) throws(LabError) -> Bool {
+    func readArrivedRecords(limit: Int) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for _ in 0..<limit {
             switch consumer.poll() {

@@ -1,8 +1,8 @@
 import CausewayCommandLine
 import Kafka
 
-/// Writes the season's commands to the commands topic when they are due. A follower is a phone that follows
-/// one of the matches.
+/// Writes the season's commands to the commands topic when they are due. A follower is a phone that follows one of the
+/// matches.
 struct SeasonFeed {
     /// What the commands of a match name as their address.
     enum Addressees {
@@ -95,8 +95,8 @@ struct SeasonFeed {
         }
     }
 
-    /// Returns the audience that a registration must name; nil: none. A device's registration names an
-    /// audience only if a push starts the device's activity.
+    /// Returns the audience that a registration must name; nil: none. A device's registration names an audience only if
+    /// a push starts the device's activity.
     ///
     /// - Parameter key: the key of the registration, which is the id of an activity or a device.
     func audience(ofRegistration key: String) -> String? {
@@ -116,8 +116,8 @@ struct SeasonFeed {
 
     /// Sends starts to the followers whose apps have not started an activity.
     ///
-    /// - Throws: an error if a record is refused or the producer's queue is full. A full queue is not
-    ///   expected, because the queue is empty before the season begins.
+    /// - Throws: an error if a record is refused or the producer's queue is full. A full queue is not expected, because
+    ///   the queue is empty before the season begins.
     mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             matchCommands[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)

@@ -4,9 +4,8 @@ import Foundation
 /// The broker, Redis, simulator and worker of one run of the lab. Each is a separate process on loopback, so
 /// that its cost can be measured.
 final class Deployment {
-    /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's
-    /// cost. The embedded broker keeps 5 MiB of a partition, so a slow reader may be about 15 s late before
-    /// it misses records.
+    /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's cost. The
+    /// embedded broker keeps 5 MiB of a partition, so a slow reader may be about 15 s late before it misses records.
     static let partitionCount = 4
     static let commandPartitionCount = 16
     /// The delay of the broker's responses. The embedded broker ignores `fetch.min.bytes` and responds to a fetch
@@ -72,8 +71,7 @@ final class Deployment {
         ])
     }
 
-    /// Starts a broker with this command line. The broker must print its address as `causeway-lab broker`
-    /// does.
+    /// Starts a broker with this command line. The broker must print its address as `causeway-lab broker` does.
     func startBroker(command: [String]) throws(LabError) {
         let broker = try ChildProcess(
             name: "broker",

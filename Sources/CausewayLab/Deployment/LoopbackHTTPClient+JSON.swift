@@ -11,8 +11,8 @@ extension LoopbackHTTPClient {
     }
 }
 
-/// Reads and writes JSON objects of the lab as dictionaries, because each reader needs only a few properties
-/// of a response.
+/// Reads and writes JSON objects of the lab as dictionaries, because each reader needs only a few properties of a
+/// response.
 enum LabJSON {
     /// Writes an object with its properties sorted by name, so that equal objects give equal bytes.
     static func bytes(_ object: [String: Any]) throws(LabError) -> [UInt8] {

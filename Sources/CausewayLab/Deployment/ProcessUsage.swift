@@ -13,8 +13,7 @@ struct ProcessUsage: Equatable, Codable {
         self.residentPeakBytes = residentPeakBytes
     }
 
-    /// Returns the usage of two processes that ran one after the other: the sum of their times, and the
-    /// higher peak.
+    /// Returns the usage of two processes that ran one after the other: the sum of their times, and the higher peak.
     func adding(_ other: ProcessUsage) -> ProcessUsage {
         ProcessUsage(
             cpuMilliseconds: cpuMilliseconds + other.cpuMilliseconds,
@@ -40,8 +39,8 @@ struct ProcessUsage: Equatable, Codable {
 
     /// Reads the usage from the texts of `/proc/PID/stat` and `/proc/PID/status`; see proc(5).
     init?(stat: String, status: String, ticksPerSecond: Int64) {
-        // The name in parentheses may contain anything, even parentheses. After the last parenthesis there
-        // are only simple fields.
+        // The name in parentheses may contain anything, even parentheses. After the last parenthesis there are only
+        // simple fields.
         guard let afterName = stat.lastIndex(of: ")"), ticksPerSecond > 0 else { return nil }
         let fields = stat[stat.index(after: afterName)...].split(separator: " ")
         // Fields 14 and 15, utime and stime. The first field after the name is field 3.

@@ -21,8 +21,8 @@ protocol SeasonCommand: AsyncParsableCommand {
     func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
     func text(_ figures: Figures) -> String
-    /// Waits after the figures are printed, for example until the user ends the run. The deployment's
-    /// processes run until this method returns.
+    /// Waits after the figures are printed, for example until the user ends the run. The deployment's processes run
+    /// until this method returns.
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption)
 }
 

@@ -5,8 +5,8 @@ import Foundation
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
-    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions,
-    /// it keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
+    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions, it keeps
+    /// all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitionCount = 16
     /// The memory that a worker gets for each lane, as little as in a small pod (`worker.memoryMebibytes`). A worker
     /// with one lane gets the memory of two. With the default of 1 GiB or more, a worker would keep the memory that the
@@ -114,8 +114,7 @@ final class FanoutDeployment {
         return number
     }
 
-    /// The pattern of the keys of audiences. In the key of an activity, another character than `@` follows
-    /// the app.
+    /// The pattern of the keys of audiences. In the key of an activity, another character than `@` follows the app.
     private static let audienceKeyPattern = "{\(app)@*"
 
     func audienceKeyCount() throws(LabError) -> Int {

@@ -3,16 +3,16 @@ import Numbers
 struct FanoutFigures: Codable, Equatable, RunFigures {
     var members: Int
     var workers: Int
-    /// The per cent of the members that the first command had reached when the second one was sent; nil:
-    /// there was one command.
+    /// The per cent of the members that the first command had reached when the second one was sent; nil: there was one
+    /// command.
     var overtakenAtPercent: Int?
     /// The time from the first registration's record until the last registration was settled.
     var joinSeconds: Double
     /// CPU time of redis-server for the registration of one member, which changes the activity's value and a
     /// page of members.
     var redisMicrosecondsPerJoin: Double
-    /// Bytes in Redis of the audience's hash, its pages of members and its directories, including keys,
-    /// divided by the number of members. A directory lists the pages of one segment.
+    /// Bytes in Redis of the audience's hash, its pages of members and its directories, including keys, divided by the
+    /// number of members. A directory lists the pages of one segment.
     var redisBytesPerMember: Double
     /// The time from the last command's record until the last phone shows that command's state.
     var seconds: Double
@@ -27,11 +27,9 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var h2loadMicrosecondsPerPush: Double?
     /// The peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
-    /// The freshness of single commands to other phones before the fan-out; nil: there were no single
-    /// commands.
+    /// The freshness of single commands to other phones before the fan-out; nil: there were no single commands.
     var singleBefore: SingleCommandLoad.Freshness?
-    /// The freshness of single commands to other phones during the fan-out; nil: there were no single
-    /// commands.
+    /// The freshness of single commands to other phones during the fan-out; nil: there were no single commands.
     var singleDuring: SingleCommandLoad.Freshness?
     /// The number of the audience's result records since the first command.
     var resultRecords: Int

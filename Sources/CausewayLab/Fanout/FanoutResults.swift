@@ -48,7 +48,7 @@ final class FanoutResults: ConsumerHandler {
     }
 
     /// Reads the records that have arrived.
-    func drain() throws(LabError) {
+    func readArrivedRecords() throws(LabError) {
         guard let consumer else { return }
         while true {
             switch consumer.poll() {

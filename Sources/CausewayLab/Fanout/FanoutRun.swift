@@ -83,7 +83,7 @@ final class FanoutRun {
         let crowdReport = try crowd.readReport(about: measurement.newestCommand.contentState)
         if let h2load { h2loadCosts.append(try h2load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
-        try results.drain()
+        try results.readArrivedRecords()
         let pushDivisor = Double(max(1, crowdReport.pushCount))
         return FanoutFigures(
             members: memberCount,
@@ -182,8 +182,8 @@ final class FanoutRun {
 
     // MARK: - Load of single commands
 
-    /// Measures the single commands without a fan-out. Their phones register after the members of the
-    /// audience, because the joining is measured without them.
+    /// Measures the single commands without a fan-out. Their phones register after the members of the audience, because
+    /// the joining is measured without them.
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommandLoad = results.singleCommandLoad else { return }
         try singleCommandLoad.crowd.createPhones()
@@ -227,7 +227,7 @@ final class FanoutRun {
     }
 
     private func measureFanout() throws(LabError) -> FanoutMeasurement {
-        try results.drain()
+        try results.readArrivedRecords()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
         let acceptedBefore = try phones.readAcceptedCounts().pushCount
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
@@ -343,7 +343,7 @@ final class FanoutRun {
                 atMilliseconds: Clock.monotonicMilliseconds,
                 wallMilliseconds: Clock.wallMilliseconds
             )
-        try results.drain()
+        try results.readArrivedRecords()
         for command in ["fanout-1", "fanout-2"] {
             if let problem = results.commandResults[command]?.problem(of: command) { throw LabError(problem) }
         }

@@ -40,8 +40,8 @@ final class LivePageHandler: HTTPRequestHandler {
 
     func refusal(status: Int) -> HTTPResponse { .statusOnly(status) }
 
-    /// Whether the `Host` header names this machine. All other names are refused, because another site can
-    /// let its own name point to 127.0.0.1 (DNS rebinding).
+    /// Whether the `Host` header names this machine. All other names are refused, because another site can let its own
+    /// name point to 127.0.0.1 (DNS rebinding).
     static func isLocal(_ host: String?) -> Bool {
         guard let name = host?.split(separator: ":").first else { return false }
         return name == "127.0.0.1" || name == "localhost"

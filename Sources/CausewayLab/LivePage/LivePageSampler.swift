@@ -11,8 +11,8 @@ final class LivePageSampler: @unchecked Sendable {
 
     private struct Viewer {
         var stream: HTTPResponseStream
-        /// The simulator numbers the changes of its phones. The viewer has all changes up to this number; 0:
-        /// the viewer has none.
+        /// The simulator numbers the changes of its phones. The viewer has all changes up to this number; 0: the viewer
+        /// has none.
         var cursor = 0
     }
 
@@ -71,8 +71,7 @@ final class LivePageSampler: @unchecked Sendable {
         for viewer in viewers { viewer.stream.finish() }
     }
 
-    /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop`
-    /// was called.
+    /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop` was called.
     private func awaitNewViewersOrStop(untilMilliseconds: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {
@@ -101,10 +100,8 @@ final class LivePageSampler: @unchecked Sendable {
                 "/faults",
                 body: Array(pageState.disturbances.faultsJSON.utf8)
             )
-            switch step {
-            case .begin(.blackHole):
+            if case .begin(.blackHole) = step {
                 _ = try? client.successfulResponseBody("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
-            default: break
             }
         }
     }
@@ -151,7 +148,7 @@ final class LivePageSampler: @unchecked Sendable {
         from client: LoopbackHTTPClient,
         since cursor: Int
     ) -> (response: [UInt8], next: Int)? {
-        let focus = PageEventWriter.largePhoneNumbers(phoneCount: phoneCount).map(String.init).joined(separator: ",")
+        let focus = PageEventWriter.focusedPhoneNumbers(phoneCount: phoneCount).map(String.init).joined(separator: ",")
         guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageEventWriter.firstNumber("next", in: response),
             let count = PageEventWriter.firstNumber("phones", in: response)

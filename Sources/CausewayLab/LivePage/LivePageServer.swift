@@ -79,8 +79,8 @@ final class LivePageServer: Sendable {
         endSemaphore.wait()
     }
 
-    /// Blocks the calling thread until an asynchronous call returns. Never call this on a thread that
-    /// runs Swift tasks, because the call may need that thread.
+    /// Blocks the calling thread until an asynchronous call returns. Never call this on a thread that runs Swift tasks,
+    /// because the call may need that thread.
     private static func wait<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) throws(LabError)
         -> Value
     {

@@ -6,8 +6,8 @@ enum PageAction: String, CaseIterable, Sendable {
     case cutConnections = "cut-connections"
     case blackHole = "black-hole"
 
-    /// How long the disturbance lasts. A second press of its button ends it earlier. Nil: the action happens
-    /// at once and does not last.
+    /// How long the disturbance lasts. A second press of its button ends it earlier. Nil: the action happens at once
+    /// and does not last.
     var durationMilliseconds: Int64? {
         switch self {
         case .killWorker, .cutConnections: nil
@@ -62,8 +62,8 @@ struct PageDisturbances: Equatable {
     var faultsJSON: String {
         var members: [String] = []
         if isOn(.respondWith503) { members.append(#""serviceUnavailableShare":1"#) }
-        // With these faults, APNs establishes TLS on a new connection, but sends nothing more and reads
-        // nothing that arrives.
+        // With these faults, APNs establishes TLS on a new connection, but sends nothing more and reads nothing that
+        // arrives.
         if isOn(.blackHole) { members.append(#""silentAfterRequests":0,"silentStopsReading":true"#) }
         return "{\(members.joined(separator: ","))}"
     }

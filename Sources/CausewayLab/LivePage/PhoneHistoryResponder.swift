@@ -47,7 +47,7 @@ final class PhoneHistoryResponder: @unchecked Sendable {
         }
     }
 
-    private func takeRequest() -> (HTTPExchange, Int) {
+    private func takeRequest() -> (exchange: HTTPExchange, phone: Int) {
         condition.withLock {
             while requests.isEmpty { condition.wait() }
             return requests.removeFirst()

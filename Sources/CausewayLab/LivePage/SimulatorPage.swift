@@ -4,8 +4,8 @@ import Kafka
 import Reactor
 import Synchronization
 
-/// The page of a simulator that runs without a demo, beside a worker that this program has not started. Its
-/// own thread reads the worker's results, and kills the worker if a visitor requests that.
+/// The page of a simulator that runs without a demo, beside a worker that this program has not started. Its own thread
+/// reads the worker's results, and kills the worker if a visitor requests that.
 final class SimulatorPage: Sendable {
     /// How the page reaches a worker and its results. A part that is nil is missing on the page.
     struct WorkerAccess: Sendable {

@@ -1,5 +1,5 @@
-/// One outage case: which parts run, which commands are written, what breaks when, and what the promises
-/// permit afterwards.
+/// One outage case: which parts run, which commands are written, what breaks when, and what the promises permit
+/// afterwards.
 struct OutageCase {
     /// The case's name, in lower-case letters, digits and hyphens.
     var name: String

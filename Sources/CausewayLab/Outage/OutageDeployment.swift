@@ -298,7 +298,8 @@ final class OutageDeployment {
 
     // MARK: - While the processes run, and their end
 
-    /// Copies new registrations to Kafka. Returns how many have been copied since the start.
+    /// Copies new registrations of all simulators to Kafka. Returns how many registrations all calls together have
+    /// copied.
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         var sum = 0
         for simulator in simulators { sum += try simulator.copyRegistrations(to: commandProducer) }

@@ -129,8 +129,8 @@ final class OutageRedis {
         servers[index].process = nil
     }
 
-    /// Starts a server on its port. It has no data, because it writes none to disk. A server of a cluster
-    /// still knows its hash slots.
+    /// Starts a server on its port. It has no data, because it writes none to disk. A server of a cluster still knows
+    /// its hash slots.
     func start(_ index: Int) throws(LabError) {
         let server = servers[index]
         let process = try ChildProcess(
@@ -152,9 +152,9 @@ final class OutageRedis {
 
     /// Separates the replica from its primary, so that a failover loses writes.
     ///
-    /// `REPLICAOF` lets the replica follow port 1, where no server listens. Sentinel corrects this only after
-    /// its `failover-timeout`. Freezing the replica would lose nothing: when it runs again, it reads the
-    /// writes that wait in its socket.
+    /// `REPLICAOF` lets the replica follow port 1, where no server listens. Sentinel corrects this only after its
+    /// `failover-timeout`. Freezing the replica would lose nothing: when it runs again, it reads the writes that wait
+    /// in its socket.
     func cutReplication() throws(LabError) {
         guard case .sentinel = topology else { throw LabError("there is no replica") }
         try sendCommand(servers[1].port, "REPLICAOF 127.0.0.1 1")

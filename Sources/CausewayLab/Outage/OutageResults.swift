@@ -1,8 +1,8 @@
 import Foundation
 import Kafka
 
-/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that are
-/// reported as dead.
+/// Reads the workers' results: the outcomes of each command in order, and the number of tokens that are reported as
+/// dead.
 final class OutageResults {
     private(set) var outcomesByCommand: [String: [String]] = [:]
     private(set) var invalidationCount = 0
@@ -17,7 +17,7 @@ final class OutageResults {
     ///
     /// - Returns: false if nothing had arrived.
     @discardableResult
-    func drain() throws(LabError) -> Bool { try reader.drain(addMessage) }
+    func readArrivedRecords() throws(LabError) -> Bool { try reader.readArrivedRecords(addMessage) }
 
     private func addMessage(_ message: borrowing Message) {
         guard message.topic.index == 0 else {

@@ -55,7 +55,7 @@ final class OutageRun {
         try play()
         try awaitCorrectScreens()
         deployment.stopWorkers()
-        while try results.drain() {}
+        while try results.readArrivedRecords() {}
         try updateHistory()
         return OutageReport(
             name: outage.name,
@@ -132,7 +132,7 @@ final class OutageRun {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         try deployment.throwIfAnyProcessHasEnded()
         commandProducer.takeDeliveryReports()
-        try results.drain()
+        try results.readArrivedRecords()
         if !areRegistrationsPaused, Clock.monotonicMilliseconds >= nextRegistrationCopyAtMilliseconds {
             nextRegistrationCopyAtMilliseconds = Clock.monotonicMilliseconds + Self.registrationCopyIntervalMilliseconds
             _ = try deployment.copyRegistrations(to: commandProducer)

@@ -69,8 +69,8 @@ final class OutageSimulator {
         )
     }
 
-    /// Copies new registrations to Kafka, as an app's server does. Returns how many have been copied since
-    /// the start.
+    /// Copies new registrations to Kafka, as an app's server does. Returns how many registrations all calls together
+    /// have copied.
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return copiedRegistrationCount }
         let page = try SimulatedPhones(client: client)

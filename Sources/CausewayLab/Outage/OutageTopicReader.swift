@@ -2,7 +2,7 @@ import Kafka
 
 /// Reads topics that the workers write. Begins at the first record of each topic.
 final class OutageTopicReader: ConsumerHandler {
-    private static let recordsPerDrainMax = 2_000
+    private static let recordsPerReadMax = 2_000
 
     private var consumer: Consumer?
 
@@ -24,9 +24,9 @@ final class OutageTopicReader: ConsumerHandler {
     /// Passes the records that have arrived to `handle`, up to a limit for each call.
     ///
     /// - Returns: false if nothing had arrived.
-    func drain(_ handle: (borrowing Message) -> Void) throws(LabError) -> Bool {
+    func readArrivedRecords(_ handle: (borrowing Message) -> Void) throws(LabError) -> Bool {
         guard let consumer else { return false }
-        for count in 0..<Self.recordsPerDrainMax {
+        for count in 0..<Self.recordsPerReadMax {
             switch consumer.poll() {
             case .message(let message): handle(message)
             case .none: return count > 0

@@ -10,8 +10,8 @@ struct CommandTemplate {
     /// The digits of a timestamp. UNIX seconds have ten digits until the year 2286.
     static let timestampDigitCount = 10
 
-    /// Placeholders for the parts of a record that are replaced later. The record must contain them byte for
-    /// byte.
+    /// The texts that the template's record has in the parts that are replaced later. The record must contain each text
+    /// with exactly these bytes, because the template searches for them.
     struct Placeholders {
         let activity: String
         let device: String?

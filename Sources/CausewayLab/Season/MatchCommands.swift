@@ -93,8 +93,8 @@ struct MatchCommands {
 
     /// Returns the `ActivityAttributes`, which never change while the activity lives.
     ///
-    /// - Parameter activity: the id that the app must use for an activity that a push starts. Nil lets the
-    ///   app choose the id, because one start goes to many devices.
+    /// - Parameter activity: the id that the app must use for an activity that a push starts. Nil lets the app choose
+    ///   the id, because one start goes to many devices.
     static func attributes(of match: Match, activity: String?) -> [(name: StaticString, value: String)] {
         var attributes: [(name: StaticString, value: String)] = [
             ("match", match.identifier), ("home", match.teams[0]), ("away", match.teams[1]), ("venue", match.venue),

@@ -219,7 +219,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     ) async throws {
         for app in apps {
             try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-                try devices.declare(app: app.app, teamIdentifier: app.teamIdentifier, types: app.types)
+                try devices.declareApp(app.app, teamIdentifier: app.teamIdentifier, types: app.types)
             }
         }
         // A `SimulatedAppServer` has an open Kafka client, which only its method `run` closes. So nothing may throw

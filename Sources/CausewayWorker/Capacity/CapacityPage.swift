@@ -4,9 +4,8 @@ import Observability
 /// Makes the text of `Helm/causeway/CAPACITY.md`: the plans for three large loads. A test compares the file with
 /// this text.
 package enum CapacityPage {
-    /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak.
-    /// JioCinema did not publish the number of phones. The plan assumes one update a minute for each
-    /// activity, a usual pace for cricket.
+    /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak. JioCinema did not
+    /// publish the number of phones. The plan assumes one update a minute for each activity, a usual pace for cricket.
     package static let demand = CapacityDemand(updatesPerMinute: 9_000_000, activityCount: 9_000_000)
 
     /// The audience of a football final: four commands in the minute of a goal, and each must reach a million

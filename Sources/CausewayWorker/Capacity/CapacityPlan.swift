@@ -4,9 +4,8 @@ package struct CapacityPlan: Sendable, Equatable {
     /// The smallest number of pods. With three, one pod still works if another fails during the update of the
     /// third.
     static let podsMin: Int64 = 3
-    /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard
-    /// to change. Three for each lane let the fleet grow: with twice as many lanes, each lane still has at
-    /// least one.
+    /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard to change.
+    /// Three for each lane let the fleet grow: with twice as many lanes, each lane still has at least one.
     static let partitionsPerLane: Int64 = 3
     /// The planned load of the APNs connections: the share of their streams that is in use, per cent. At 50 %, one of
     /// two connections can carry the pushes of both while the pool replaces the other.

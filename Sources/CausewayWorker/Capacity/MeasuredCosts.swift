@@ -10,10 +10,9 @@ import Observability
 package struct MeasuredCosts: Sendable, Equatable {
     /// CPU of the whole worker process at full load, for a command without a push: usually a newer command replaces it.
     ///
-    /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s,
-    /// including its 20,000 pushes and the start of the process. In this backlog many activities show the
-    /// same content state, and the lane decodes it once. If each activity has a state of its own, the cost is
-    /// 50 % higher.
+    /// A backlog of 1,000,000 commands for 20,000 activities (`causeway-lab backlog`, one lane) took 1.04 s, including
+    /// its 20,000 pushes and the start of the process. In this backlog many activities show the same content state, and
+    /// the lane decodes it once. If each activity has a state of its own, the cost is 50 % higher.
     package var cpuNanosecondsPerCommand: Int64 = 1_500
     /// CPU of the whole worker process at full load for a push, in addition to its command's CPU: two Redis
     /// calls, one HTTP/2 request over TLS, the response and the result. At 75,000 to 100,000 pushes a second
@@ -29,21 +28,21 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// worker rarely sleeps.
     package var wakingProcessorHundredths: Int64 = 10
 
-    /// Script calls that one Redis server executes in a second, half admissions and half settlements.
-    /// Measured: 80,000 to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000
-    /// if calls leave in batches. The plan uses the lowest value.
+    /// Script calls that one Redis server executes in a second, half admissions and half settlements. Measured: 80,000
+    /// to 107,000 if each call is a Redis command of its own, as in a cluster, and 180,000 if calls leave in batches.
+    /// The plan uses the lowest value.
     package var callsPerSecondPerRedisProcessor: Int64 = 80_000
     /// Script calls for each push: one admits the command, and one settles its outcome.
     package var redisCallsPerPush: Int64 = 2
     /// Bytes of an activity with its token: key, value, the allocator's rounding and a share of Redis' tables.
     /// Measured: 326 bytes, of which MEMORY USAGE counts 264.
     package var redisBytesPerActivity: Int64 = 330
-    /// Bytes of a device's hash with one push-to-start token, including the allocator's rounding and a share
-    /// of Redis' tables.
+    /// Bytes of a device's hash with one push-to-start token, including the allocator's rounding and a share of Redis'
+    /// tables.
     package var redisBytesPerDevice: Int64 = 400
-    /// Bytes that Redis keeps for an activity that is started again after its lifetime: its start, its newest
-    /// update, and its entries in the timetable. Measured: 1,792 bytes with a start of 700 bytes and an
-    /// update of 456 bytes. The largest commands need 9 kB.
+    /// Bytes that Redis keeps for an activity that is started again after its lifetime: its start, its newest update,
+    /// and its entries in the timetable. Measured: 1,792 bytes with a start of 700 bytes and an update of 456 bytes.
+    /// The largest commands need 9 kB.
     package var redisBytesPerRestart: Int64 = 1_800
     /// The whole memory of Redis, in per cent of the keys' memory. The part above 100 is for tables, buffers and
     /// fragmentation. Redis' documentation assumes 110 to 150 per cent.
@@ -60,16 +59,15 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// Bytes of a member on its page, with a UUID as id and a token of 160 digits. This includes the
     /// allocator's rounding and a share of the list of pages that each segment has. Measured: 128 to 132.
     package var redisBytesPerMember: Int64 = 135
-    /// The time from the record of a command to the first push of its ranges. It covers two passes through
-    /// Kafka, an admission, a claim and the read of a page. Measured on one machine: 0.23 s until 2,000
-    /// members were reached.
+    /// The time from the record of a command to the first push of its ranges. It covers two passes through Kafka, an
+    /// admission, a claim and the read of a page. Measured on one machine: 0.23 s until 2,000 members were reached.
     package var firstFanoutPushMilliseconds: Int64 = 250
 
     /// Concurrent streams that APNs allows on one connection, as others have observed since 2021
     /// (jchambers/pushy issue 878). APNs announces the limit on each connection.
     package var streamsPerConnection: Int64 = 1_000
-    /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number
-    /// is their upper end.
+    /// The time from a data centre to Apple and back. Public reports name tens of milliseconds; this number is their
+    /// upper end.
     package var roundTripMilliseconds: Int64 = 60
     /// Bytes on the wire for one push of the cricket season in `make demo`: body, header block, frames and TLS.
     package var bytesPerPush: Int64 = 700

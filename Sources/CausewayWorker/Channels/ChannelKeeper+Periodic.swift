@@ -65,8 +65,7 @@ extension ChannelKeeper {
         }
     }
 
-    /// Runs `body` for each item. A lasting failure concerns one channel, so the loop continues with the
-    /// other items.
+    /// Runs `body` for each item. A lasting failure concerns one channel, so the loop continues with the other items.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     /// - Throws: a transient failure, at once. A service is probably down, and each further item would wait for its

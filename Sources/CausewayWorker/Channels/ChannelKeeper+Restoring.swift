@@ -80,8 +80,7 @@ extension ChannelKeeper {
         )
     }
 
-    /// Reads everything that the registry has for an app in an environment, even if the registry is
-    /// incomplete.
+    /// Reads everything that the registry has for an app in an environment, even if the registry is incomplete.
     func readRegistryAsIs(_ managedEnvironment: ManagedEnvironment) throws(ChannelFailure)
         -> Reconciliation.RegistryContent
     {

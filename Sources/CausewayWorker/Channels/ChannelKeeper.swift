@@ -198,8 +198,7 @@ package actor ChannelKeeper {
     /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
     /// comparison can tell the new channel from those of other programs.
     ///
-    /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted
-    ///   the new one.
+    /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted the new one.
     private func createChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,

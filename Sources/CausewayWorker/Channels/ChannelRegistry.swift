@@ -52,7 +52,7 @@ final class ChannelRegistry {
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
             case UInt8(ascii: "d"):
                 if let entry = ChannelEntry(json: value) { content.entriesWithoutTombstone.append(entry) }
-            case UInt8(ascii: "t"): content.isComplete = Self.meansComplete(value)
+            case UInt8(ascii: "t"): content.isComplete = Self.saysRegistryIsComplete(value)
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
@@ -81,7 +81,7 @@ final class ChannelRegistry {
         return Lookup(
             entry: entry,
             isUnreadable: values[0] != nil && entry == nil,
-            isRegistryComplete: Self.meansComplete(values[1])
+            isRegistryComplete: Self.saysRegistryIsComplete(values[1])
         )
     }
 
@@ -195,14 +195,14 @@ final class ChannelRegistry {
 
     /// Whether this value of `completenessField` says that the registry is complete. False for a token of
     /// `makeRestorationToken`, and for a missing value.
-    private static func meansComplete(_ value: [UInt8]?) -> Bool {
+    private static func saysRegistryIsComplete(_ value: [UInt8]?) -> Bool {
         value.map { $0.first != UInt8(ascii: "?") } ?? false
     }
 
     private static func makeRestorationToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
 
     func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        Self.meansComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
+        Self.saysRegistryIsComplete(try hashes.readField(key(appEnvironment), Self.completenessField))
     }
 
     /// Notes that the registry is being restored: writes a random text, the restoration's token, into the field `t:`.
@@ -212,7 +212,7 @@ final class ChannelRegistry {
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.addMissingFields(key(appEnvironment), [(Self.completenessField, Self.makeRestorationToken())])
         let token = try hashes.readField(key(appEnvironment), Self.completenessField)
-        return Self.meansComplete(token) ? nil : token
+        return Self.saysRegistryIsComplete(token) ? nil : token
     }
 
     /// Returns a published entry for the restored registry. A planned deletion is postponed, so that it is due after

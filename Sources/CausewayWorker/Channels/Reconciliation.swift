@@ -66,8 +66,8 @@ package struct Reconciliation: Equatable, Sendable {
     package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var entriesToDelete: [ChannelEntry] = []
-    /// Intents whose attempt to create a channel has ended. The caller removes them from the registry
-    /// after it has deleted the ``channelsToDelete``.
+    /// Intents whose attempt to create a channel has ended. The caller removes them from the registry after it has
+    /// deleted the ``channelsToDelete``.
     package var resolvedIntents: [ChannelCreationIntent] = []
     /// Whether an attempt to create a channel is still under way, or its intent cannot be read. An unknown channel may
     /// be the channel of this attempt. A later reconciliation then decides about the unknown channels.

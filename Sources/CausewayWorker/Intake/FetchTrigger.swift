@@ -9,8 +9,7 @@
 /// fetch is already under way.
 struct FetchTrigger {
     /// With at most this many records, the queue counts as nearly empty. They are still enough work until the next
-    /// fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as
-    /// nearly empty.
+    /// fetch arrives. If `MemoryBudget` limits the queue to fewer records, the queue always counts as nearly empty.
     static let queuedRecordsMax = 50_000
     /// The least time between two wake-ups. While a backlog is known, a timer of this length wakes the Kafka thread
     /// again and again. With a timer of 100 ms, the queue ran empty before the next fetch arrived, and the worker was

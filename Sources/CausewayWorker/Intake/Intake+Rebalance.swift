@@ -115,7 +115,7 @@ extension Intake {
             }
             var descriptor = pollfd(fd: setup.wakeup.descriptor, events: Int16(POLLIN), revents: 0)
             _ = Glibc.poll(&descriptor, 1, Int32(min(remainingMilliseconds, Self.pollIntervalMilliseconds)))
-            setup.wakeup.drain()
+            setup.wakeup.reset()
         }
     }
 }

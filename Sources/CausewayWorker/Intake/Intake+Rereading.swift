@@ -314,9 +314,9 @@ extension Intake {
     /// Returns the starting offset of each partition; nil for a partition without a record that is recent enough
     /// (`rereadCommandAgeMillisecondsMax`).
     ///
-    /// If a mark is lost, registrations are read from the log's first record, because their topic is
-    /// compacted and even its oldest record may have a valid token. A mark may name an offset that the log no
-    /// longer has, so reading never begins before the log's first record.
+    /// If a mark is lost, registrations are read from the log's first record, because their topic is compacted and even
+    /// its oldest record may have a valid token. A mark may name an offset that the log no longer has, so reading never
+    /// begins before the log's first record.
     private func findStartPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopicIndex }.map(\.topicPartition)
         let registrations = requests.filter { $0.topic != Self.commandsTopicIndex && $0.firstMissingOffset != nil }
@@ -337,8 +337,8 @@ extension Intake {
 }
 
 extension SeekPosition {
-    /// Returns the position, limited to the settled offset. No unsettled record may be skipped, even if a
-    /// mark names a higher offset.
+    /// Returns the position, limited to the settled offset. No unsettled record may be skipped, even if a mark names a
+    /// higher offset.
     func limited(to settledEndOffset: Int64) -> SeekPosition {
         if case .offset(let offset) = self { .offset(min(offset, settledEndOffset)) } else { self }
     }

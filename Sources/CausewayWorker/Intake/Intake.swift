@@ -109,7 +109,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
     }
 
     func descriptorReady(_ events: Interest) {
-        setup.wakeup.drain()
+        setup.wakeup.reset()
         requestCallAtIterationEnd()
     }
 
@@ -145,8 +145,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         resumeDuePartitions()
         pollRecords()
         wakeFetchingIfDue()
-        // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of
-        // them.
+        // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of them.
         if !signals.isStopRequested { recoverPartitionsWithoutPosition() }
         if !signals.isStopRequested { confirmEmptyAssignment() }
         if !signals.isStopRequested { rereadPartitions() }

@@ -35,8 +35,8 @@ final class IntakeSignals: Sendable {
         )
     }
 
-    /// Says that reloaded settings are in the lanes' mailboxes. The Kafka thread then orders the lanes to
-    /// take them, because only this thread gives orders.
+    /// Says that reloaded settings are in the lanes' mailboxes. The Kafka thread then orders the lanes to take them,
+    /// because only this thread gives orders.
     func offerSettings() { areSettingsOffered.store(true, ordering: .releasing) }
 
     /// Returns whether settings were offered since the last call.

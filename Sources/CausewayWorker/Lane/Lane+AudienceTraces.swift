@@ -27,7 +27,7 @@ extension Lane {
         _ record: ComposedRecord
     ) -> (forHeaders: RecordTrace?, toExport: FinishedTrace?) {
         guard var trace = RecordTrace(record.trace) else { return (nil, nil) }
-        if let instruction = record.instruction {
+        if let instruction = record.fanoutInstruction {
             return (tracer.makeFanoutTrace(trace, offset: instruction.offset), nil)
         }
         // The result over all ranges and broadcasts is written when the last of them has ended. If that was a
@@ -42,8 +42,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // If a range ended last, the result over all ranges and broadcasts names the span of this range. The span
-        // itself is exported only with the range's own result.
+        // Otherwise a range ended last, and the result over all ranges and broadcasts names the span of this range. The
+        // span itself is exported only with the range's own result.
         return (trace, outgoingRecord.kind == .rangeResult ? finishedTrace : nil)
     }
 }

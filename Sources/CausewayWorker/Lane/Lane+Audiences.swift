@@ -204,7 +204,7 @@ extension Lane {
     private func produce(_ outgoingRecord: OutgoingAudienceRecord, tag: UInt64) -> ProduceOutcome {
         let record = audiences.compose(outgoingRecord)
         var headers = ProducedHeaders(capacity: FanoutHeaders.headersMax + 2)
-        if let instruction = record.instruction {
+        if let instruction = record.fanoutInstruction {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)

@@ -169,8 +169,8 @@ extension Lane {
         if isNeeded, gauges.providerTokenIssuedAtSeconds == nil,
             let token = setup.pools[number].tokenSource.currentToken(unixSeconds: wallSeconds)
         {
-            // While the pool has no connection, for example because APNs is down, publish the age of the
-            // token that the next connection will use.
+            // While the pool has no connection, for example because APNs is down, publish the age of the token that the
+            // next connection will use.
             providerTokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
         guard let issuedAtSeconds = providerTokenUses[number].issuedAtSeconds else { return }

@@ -148,7 +148,7 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
     // MARK: - The iteration of the event loop
 
     func descriptorReady(_ events: Interest) {
-        mailbox.wakeup.drain()
+        mailbox.wakeup.reset()
         requestCallAtIterationEnd()
     }
 
@@ -201,7 +201,8 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
             ? Self.fullPoolIterationIntervalMicrosecondsMin : Self.iterationIntervalMicrosecondsMin
     }
 
-    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores.
+    /// Takes what the Kafka thread has sent (orders, delivery reports, records), and passes it to the cores. Then logs
+    /// a command among these records that breaks its app's contract.
     ///
     /// Orders come first: an assignment must begin before its first record is taken, and new settings apply to the
     /// records of the same iteration. The lag comes last, because it counts the records that are not taken yet.

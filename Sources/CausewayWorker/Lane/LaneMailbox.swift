@@ -68,8 +68,8 @@ struct LaneOrder: BitwiseCopyable {
     var assignmentNumber: UInt32 = 0
     /// For `noteLogEnd`: the end of the partition's log (`AssignmentTable.Entry.reportedLogEndOffset`).
     var logEndOffset: Int64 = -1
-    /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
-    /// lost what they wrote.
+    /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has lost what
+    /// they wrote.
     var isReread = false
     /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
     /// known. With `isReread`: the offset below which all records were settled before the rereading, and metadata for
@@ -116,8 +116,7 @@ struct DeliveryReport: BitwiseCopyable {
 /// wake-up. Other tasks use the mailbox to pass the lane reloaded settings, channels, and whether Redis has all members
 /// of audiences.
 final class LaneMailbox: Sendable {
-    /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions
-    /// are paused.
+    /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions are paused.
     ///
     /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have room for
     /// such a run, because the other lanes get no records while this inbox is full. With room for 8,192 records, a

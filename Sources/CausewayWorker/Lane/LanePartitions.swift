@@ -17,8 +17,8 @@ struct LanePartitions {
         var logEndOffset: Int64 = -1
         /// One above the last record that was given to the core; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// Until this time, the lane assumes that the partition is far behind, because its backlog is
-        /// unknown. Monotonic milliseconds.
+        /// Until this time, the lane assumes that the partition is far behind, because its backlog is unknown.
+        /// Monotonic milliseconds.
         var assumedBehindUntilMilliseconds: Int64
         var isBeingRevoked = false
         var isReportedDrained = false

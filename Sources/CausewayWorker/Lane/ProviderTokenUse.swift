@@ -1,5 +1,5 @@
-/// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age
-/// does not matter.
+/// The provider token that a pool's pushes used last, and when. If the pool sends nothing, the token's age does not
+/// matter.
 struct ProviderTokenUse {
     /// How long a token counts as in use after a push. The time is longer than the usual time between two
     /// requests for the metrics, so that each used token is seen.

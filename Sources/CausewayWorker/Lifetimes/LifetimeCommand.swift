@@ -4,8 +4,7 @@ import Redis
 
 /// A command that ends an activity whose lifetime is over, or that starts the activity again.
 struct LifetimeCommand: Equatable {
-    /// The record key: the activity's id. Producers use the same key, so the command goes to the activity's
-    /// partition.
+    /// The record key: the activity's id. Producers use the same key, so the command goes to the activity's partition.
     let key: [UInt8]
     let value: [UInt8]
     let isRestart: Bool
@@ -35,11 +34,11 @@ struct LifetimeCommand: Equatable {
 
     /// Makes the command that a claim asks for.
     ///
-    /// - Parameter commandsForRestart: the activity's start and newest update that Redis has kept.
+    /// - Parameter commandsForRestart: has no effect if the claim asks for an end.
     init(
         _ claim: SharedHashes.Claim,
         nowMilliseconds: Int64,
-        commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?)
+        commandsForRestart: CommandsForRestart
     ) throws(Obstacle) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
@@ -107,5 +106,40 @@ struct LifetimeCommand: Equatable {
             }
         }
         return Array(writer.bytes)
+    }
+}
+
+/// The records that Redis has kept for the restart of an activity. Nil: Redis has no such record.
+struct CommandsForRestart {
+    var start: [UInt8]?
+    var newestUpdate: [UInt8]?
+}
+
+/// The commands that a worker makes for the activities that it has just claimed in one timetable.
+struct LifetimeCommandBatch {
+    private(set) var commands: [LifetimeCommand] = []
+    /// The claims whose newest update must be replaced before the commands are produced
+    /// (`LifetimeCommand.isUpdateDamaged`).
+    private(set) var damagedUpdates: [(SharedHashes.Claim, CommandsForRestart)] = []
+    /// The claims for which no worker can make a command. Their activities must leave the timetable.
+    private(set) var obstacles: [(SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
+
+    /// - Parameter commandsForRestartByName: by the activity's name in the timetable.
+    init(_ claimedEntries: SharedHashes.ClaimedEntries, commandsForRestartByName: [[UInt8]: CommandsForRestart]) {
+        for claim in claimedEntries.claims {
+            let commandsForRestart = commandsForRestartByName[claim.name] ?? CommandsForRestart()
+            do throws(LifetimeCommand.Obstacle) {
+                let command = try LifetimeCommand(
+                    claim,
+                    nowMilliseconds: claimedEntries.nowMilliseconds,
+                    commandsForRestart: commandsForRestart
+                )
+                if command.isUpdateDamaged { damagedUpdates.append((claim, commandsForRestart)) }
+                commands.append(command)
+            } catch {
+                // An entry of unknown format stays in the timetable, because a worker of a newer version can read it.
+                if error != .unknownFormat { obstacles.append((claim, error)) }
+            }
+        }
     }
 }

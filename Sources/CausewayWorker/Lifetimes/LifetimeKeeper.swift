@@ -6,8 +6,8 @@ import Logging
 import Observability
 import Redis
 
-/// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims
-/// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
+/// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims the due
+/// activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
 /// Each worker has one keeper. A claim lasts for a limited time (a lease). Until the claim ends, no other worker claims
 /// the activity, unless Redis loses the claim. A claimed activity stays in its timetable. So if this worker dies,
@@ -28,8 +28,8 @@ actor LifetimeKeeper {
     /// The maximum number of due activities that one poll reads from one timetable. Larger than `claimsMax`, because
     /// the worker does not claim activities of unknown apps.
     static let dueEntriesPerReadMax = 1_024
-    /// One in this many polls reads a timetable from its front (rank 0). All other polls continue at `nextRanks`. So an
-    /// activity that enters the timetable before the `nextRanks` position waits only a few seconds.
+    /// One in this many polls reads a timetable from its front (rank 0) instead of from `nextRanks`. So an activity
+    /// that enters the timetable before the `nextRanks` position waits only a few seconds.
     private static let pollsPerTimetableFrontRead = 8
     /// The maximum number of unknown apps that the worker logs.
     private static let unknownAppsMax = 64
@@ -66,8 +66,8 @@ actor LifetimeKeeper {
     /// Claims due activities and produces their commands, once every `pollInterval`, until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            // Poll by the clock. No event says that an activity is due, because another worker may have
-            // added it to the timetable.
+            // Poll by the clock. No event says that an activity is due, because another worker may have added it to the
+            // timetable.
             try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled, status.hasLifetimeLimits else { continue }
             poll()
@@ -108,6 +108,36 @@ actor LifetimeKeeper {
     ///
     /// - Returns: the number of activities in the timetable.
     private func produceDueCommands(_ timetableNumber: Int) throws -> Int {
+        let (namesToClaim, timetableEntryCount) = try readDueActivities(of: timetableNumber)
+        guard !namesToClaim.isEmpty else { return timetableEntryCount }
+        let claimedEntries = try timetables.claimEntries(
+            LifetimeKey.timetableKey(timetableNumber),
+            namesToClaim,
+            firstLeaseMilliseconds: Self.firstLeaseMilliseconds,
+            ageMillisecondsMax: Self.ageMillisecondsMax
+        )
+        let batch = LifetimeCommandBatch(
+            claimedEntries,
+            commandsForRestartByName: try readCommandsForRestart(for: claimedEntries.claims, in: timetableNumber)
+        )
+        for (claim, commandsForRestart) in batch.damagedUpdates {
+            try replaceDamagedUpdate(of: claim, commandsForRestart, in: timetableNumber)
+        }
+        if !batch.commands.isEmpty {
+            try producer.produce(batch.commands)
+            let restartCount = batch.commands.count(where: \.isRestart)
+            status.countCommands(endCount: batch.commands.count - restartCount, restartCount: restartCount)
+        }
+        for (claim, obstacle) in batch.obstacles { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
+        return claimedEntries.timetableEntryCount - batch.obstacles.count
+    }
+
+    /// Reads the next due activities of a timetable, and logs the apps among them that this worker does not know.
+    ///
+    /// - Returns: the names of the activities that this worker claims, and the number of activities in the timetable.
+    private func readDueActivities(
+        of timetableNumber: Int
+    ) throws(RedisError) -> (namesToClaim: [[UInt8]], timetableEntryCount: Int) {
         let rank = pollCount.isMultiple(of: Self.pollsPerTimetableFrontRead) ? 0 : nextRanks[timetableNumber]
         let dueEntries = try timetables.readDueEntries(
             LifetimeKey.timetableKey(timetableNumber),
@@ -122,46 +152,11 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // An extra read from the front (``pollsPerTimetableFrontRead``) does not change `nextRanks`. The next poll
-        // continues where the poll before the extra read stopped.
+        // A poll that reads from the front (``pollsPerTimetableFrontRead``) does not change `nextRanks`. So the next
+        // poll continues where the poll before it stopped.
         if rank == nextRanks[timetableNumber] { nextRanks[timetableNumber] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
-        guard !dueActivities.namesToClaim.isEmpty else { return dueEntries.timetableEntryCount }
-        let claimedEntries = try timetables.claimEntries(
-            LifetimeKey.timetableKey(timetableNumber),
-            dueActivities.namesToClaim,
-            firstLeaseMilliseconds: Self.firstLeaseMilliseconds,
-            ageMillisecondsMax: Self.ageMillisecondsMax
-        )
-        let commandsForRestartByName = try readCommandsForRestart(for: claimedEntries.claims, in: timetableNumber)
-        var commands: [LifetimeCommand] = []
-        var claimsWithDamagedUpdate: [SharedHashes.Claim] = []
-        var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
-        for claim in claimedEntries.claims {
-            let commandsForRestart = commandsForRestartByName[claim.name] ?? (nil, nil)
-            do throws(LifetimeCommand.Obstacle) {
-                let command = try LifetimeCommand(
-                    claim,
-                    nowMilliseconds: claimedEntries.nowMilliseconds,
-                    commandsForRestart: commandsForRestart
-                )
-                if command.isUpdateDamaged { claimsWithDamagedUpdate.append(claim) }
-                commands.append(command)
-            } catch {
-                // An entry of unknown format stays in the timetable, because a worker of a newer version can read it.
-                if error != .unknownFormat { obstacles.append((claim, error)) }
-            }
-        }
-        for claim in claimsWithDamagedUpdate {
-            try replaceDamagedUpdate(of: claim, commandsForRestartByName[claim.name] ?? (nil, nil), in: timetableNumber)
-        }
-        if !commands.isEmpty {
-            try producer.produce(commands)
-            let restartCount = commands.count(where: \.isRestart)
-            status.countCommands(endCount: commands.count - restartCount, restartCount: restartCount)
-        }
-        for (claim, obstacle) in obstacles { try removeFromTimetable(claim, obstacle, in: timetableNumber) }
-        return claimedEntries.timetableEntryCount - obstacles.count
+        return (dueActivities.namesToClaim, dueEntries.timetableEntryCount)
     }
 
     /// Logs the unknown apps that were not logged before, all in one line, because the log limits the lines of each
@@ -192,7 +187,7 @@ actor LifetimeKeeper {
     /// Redis refuses the new start, and the next claim makes a start with that update.
     private func replaceDamagedUpdate(
         of claim: SharedHashes.Claim,
-        _ commandsForRestart: (start: [UInt8]?, newestUpdate: [UInt8]?),
+        _ commandsForRestart: CommandsForRestart,
         in timetableNumber: Int
     ) throws(RedisError) {
         guard let start = commandsForRestart.start, let update = commandsForRestart.newestUpdate else { return }
@@ -214,15 +209,14 @@ actor LifetimeKeeper {
     private func readCommandsForRestart(
         for claims: [SharedHashes.Claim],
         in timetableNumber: Int
-    ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, newestUpdate: [UInt8]?)] {
+    ) throws(RedisError) -> [[UInt8]: CommandsForRestart] {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
         guard !names.isEmpty else { return [:] }
         let keys = LifetimeKey.restartKeys(timetableNumber)
-        let commands = zip(
-            try timetables.readFields(keys.starts, names),
-            try timetables.readFields(keys.updates, names)
-        )
-        return Dictionary(uniqueKeysWithValues: zip(names, commands.map { (start: $0, newestUpdate: $1) }))
+        let starts = try timetables.readFields(keys.starts, names)
+        let updates = try timetables.readFields(keys.updates, names)
+        let commands = zip(starts, updates).map { CommandsForRestart(start: $0, newestUpdate: $1) }
+        return Dictionary(uniqueKeysWithValues: zip(names, commands))
     }
 }
 

@@ -7,7 +7,7 @@ struct ControlGroups {
     /// Where cgroup version 1 has its memory groups.
     var version1MemoryRoot = "/sys/fs/cgroup/memory"
     /// The file that names the process's groups.
-    var membershipFile = "/proc/self/cgroup"
+    var processGroupsFile = "/proc/self/cgroup"
 
     /// The longest file that is read here.
     static let fileBytesMax = 65_536
@@ -17,14 +17,14 @@ struct ControlGroups {
     /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost
     /// first.
     func readVersion2Files(_ file: String) -> [String] {
-        guard let path = readMembershipPath(afterPrefix: "0::") else { return [] }
+        guard let path = readControlGroupPath(afterPrefix: "0::") else { return [] }
         return readFiles(file, below: version2Root, path)
     }
 
     /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group,
     /// innermost first.
     func readVersion1MemoryFiles(_ file: String) -> [String] {
-        let lines = Self.readText(membershipFile)?.split(separator: "\n") ?? []
+        let lines = Self.readText(processGroupsFile)?.split(separator: "\n") ?? []
         // A line is `4:memory:/path`. The middle field may name several controllers, separated by commas.
         let path = lines.compactMap { line -> Substring? in
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
@@ -34,8 +34,8 @@ struct ControlGroups {
         return path.first.map { readFiles(file, below: version1MemoryRoot, $0) } ?? []
     }
 
-    private func readMembershipPath(afterPrefix prefix: String) -> Substring? {
-        Self.readText(membershipFile)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?
+    private func readControlGroupPath(afterPrefix prefix: String) -> Substring? {
+        Self.readText(processGroupsFile)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?
             .dropFirst(prefix.count + 1)
     }
 

@@ -6,21 +6,20 @@ import Observability
 /// Divides the worker's memory into parts, computed at the start. The fixed parts are estimates. Each other part is a
 /// limit that its owner enforces. (R4)
 ///
-/// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills
-/// and the Kafka thread pauses its partitions.
+/// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills and the
+/// Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
     /// A process without a limit is assumed to have at least this memory: enough for four lanes with about 60,000
     /// commands each.
     static let defaultTotalBytes: Int64 = 1 << 30
-    /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
-    /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between
-    /// an allocator's blocks.
+    /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the group counts
+    /// and the budget does not: socket buffers, the kernel's tables, and unused memory between an allocator's blocks.
     static let usableControlGroupPercent: Int64 = 85
 
     /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
     static let processFixedBytes: Int64 = 48 << 20
-    /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis
-    /// connection with the calls in flight.
+    /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis connection with
+    /// the calls in flight.
     static let laneFixedBytes: Int64 = 6 << 20
     /// The memory of an APNs connection: TLS, HPACK, and the requests in flight.
     static let bytesPerConnection: Int64 = 384 << 10
@@ -167,8 +166,7 @@ extension MemoryBudget {
     /// read ahead in a backlog of this many activities, and send only the newest state of each. With less room, it also
     /// sends older states.
     static let plannedRecordsPerLane = 65_536
-    /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of
-    /// two.
+    /// The block bytes of a usual command: its texts, a token and a body, in blocks whose sizes are powers of two.
     private static let blockBytesPerRecord = 1_024
     private static let plannedStepMebibytes: Int64 = 64
 

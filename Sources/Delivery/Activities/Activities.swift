@@ -86,8 +86,8 @@ struct Activities: ~Copyable {
 
     var count: Int { slots.count }
 
-    /// Bytes of memory for one activity: its slot, an id of usual length, its timer, and its places in the
-    /// queues and in the table. In the worst case the table has just doubled.
+    /// Bytes of memory for one activity: its slot, an id of usual length, its timer, and its places in the queues and
+    /// in the table. In the worst case the table has just doubled.
     static var bytesPerActivity: Int { Slab<ActivitySlot>.strideBytes + 64 + 24 + 4 * 16 + 16 }
 
     subscript(_ activity: ActivityIndex) -> ActivitySlot {
@@ -149,8 +149,7 @@ struct Activities: ~Copyable {
     }
 
     /// Makes a command the current one of an idle activity, and enters the first phase of the work on it. The caller
-    /// has already taken a credit for the command, so the phase must be one with a credit
-    /// (`ActivityPhase.hasCredit`).
+    /// has already taken a credit for the command, so the phase must be one with a credit (`ActivityPhase.hasCredit`).
     @inline(__always)
     mutating func beginCommand(_ record: RecordIndex, of activity: ActivityIndex, in phase: ActivityPhase) {
         precondition(slots[activity].phase == .idle && phase.hasCredit)
@@ -190,12 +189,11 @@ struct Activities: ~Copyable {
         timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &dueActivities)
     }
 
-    /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had
-    /// the timer.
+    /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had the timer.
     mutating func popDueActivity() -> ActivityIndex? { dueActivities.popFirst() }
 
     /// When the next timer may fire, a monotonic time; nil if no timer is set. Each iteration of a lane asks for this
-    /// time, so only the next 128 ms are searched: 16 ticks of the `TimerWheel`, 8 ms each. If no timer is due in
-    /// them, the lane wakes after 128 ms and asks again.
+    /// time, so only the next 128 ms are searched: 16 ticks of the `TimerWheel`, 8 ms each. If no timer is due in them,
+    /// the lane wakes after 128 ms and asks again.
     var nextTimerDueMilliseconds: Int64? { timers.nextFireAtMilliseconds(ticksSearchedMax: 16) }
 }

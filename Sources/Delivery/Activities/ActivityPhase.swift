@@ -1,5 +1,5 @@
-/// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a
-/// change that is not listed here.
+/// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a change
+/// that is not listed here.
 ///
 ///     idle ─► queuedToBegin, paused, awaitingReadAhead or awaitingCredit ─► idle
 ///     paused ─► queuedToBegin                          a command arrived after the spacing
@@ -52,8 +52,8 @@ enum ActivityPhase: UInt8 {
     /// - `admitting` when the pool has a free credit and the activity already has a current command: a start that was
     ///   in `awaitingService` before.
     case awaitingCredit
-    /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `requestingHold` when there
-    /// is no token.
+    /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `requestingHold` when there is
+    /// no token.
     case takingStartToken
     /// Redis is deciding about the current command. If Redis first names audiences that the activity left, the core
     /// notifies these audiences, and then asks Redis again. Next:
@@ -69,8 +69,8 @@ enum ActivityPhase: UInt8 {
     /// The current command has no token. Redis is asked to hold the command until a token registers. Next:
     /// `takingStartToken` or `admitting` if a token has registered meanwhile.
     case requestingHold
-    /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
-    /// for a retry that the pool does not permit.
+    /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService` for a
+    /// retry that the pool does not permit.
     case ready
     /// `takeNextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the
     /// push. The result leads to `retiringToken`, `recordingThrottle`, `backingOff` or `awaitingService`.
@@ -103,8 +103,8 @@ enum ActivityPhase: UInt8 {
     /// Whether the activity has one of its pool's credits, for its current command.
     @inline(__always) var hasCredit: Bool { isOne(of: Self.creditMask) }
 
-    /// Whether an activity in this phase may have a current command. Entering any other phase clears the
-    /// current command.
+    /// Whether an activity in this phase may have a current command. Entering any other phase clears the current
+    /// command.
     @inline(__always)
     var mayHaveCurrentCommand: Bool {
         isOne(of: Self.creditMask | Self.awaitingCredit.mask | Self.awaitingService.mask)

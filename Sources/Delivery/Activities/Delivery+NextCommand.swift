@@ -64,8 +64,9 @@ extension Delivery {
     }
 
     /// Makes the activity pause until the first of its waits ends, or frees an activity that has no wait. A long wait
-    /// is divided into several pauses: overdue commands are deferred only when a pause ends (`deferOverdueCommands`),
-    /// and that must not be too late.
+    /// is divided into several pauses, because overdue commands are deferred only when a pause ends
+    /// (`deferOverdueCommands`). So a command is deferred soon after it has become overdue, and not only when the wait
+    /// ends.
     private mutating func pauseOrFree(_ activity: ActivityIndex, now: Moment) {
         guard let endMilliseconds = pausedPhaseEndMilliseconds(of: activity, now: now) else {
             return activities.free(activity)

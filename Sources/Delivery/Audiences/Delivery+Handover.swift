@@ -4,8 +4,8 @@ import LiveActivity
 /// This core reads the records of these commands, and writes their results, except for commands that were fanned out.
 /// In the comments, a command to an audience may also be one to a channel.
 ///
-/// What must hold: each record that the core of audiences took is passed to `endHandover` exactly once.
-/// Until then its slot, body and texts stay in memory, and its offset is not settled.
+/// What must hold: each record that the core of audiences took is passed to `endHandover` exactly once. Until then its
+/// slot, body and texts stay in memory, and its offset is not settled.
 extension Delivery {
     /// Queues a newly received command to an audience for the core of audiences.
     mutating func handOver(
@@ -89,8 +89,8 @@ extension Delivery {
         }
     }
 
-    /// Drops the commands of revoked partitions that the core of audiences has not taken. The next owner
-    /// reads them again.
+    /// Drops the commands of revoked partitions that the core of audiences has not taken. The next owner reads them
+    /// again.
     mutating func dropUntakenHandovers(now: Moment) {
         for _ in 0..<handovers.count {
             guard let record = handovers.popFirst() else { break }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The changes of members' audiences that have begun. A change stays here until its audiences are notified
-/// and, if the member left some, Redis has recorded this. (R27)
+/// The changes of members' audiences that have begun. A change stays here until its audiences are notified and, if the
+/// member left some, Redis has recorded this. (R27)
 struct PendingMembershipChanges: ~Copyable {
     /// What the record does next when the change of its member's audiences ends.
     enum NextStep: UInt8 {

@@ -64,8 +64,8 @@ extension Delivery {
         return false
     }
 
-    /// Removes and returns the kept warning; nil if there is none. The core keeps one warning. Until the
-    /// shell takes it, further commands are only counted.
+    /// Removes and returns the kept warning; nil if there is none. The core keeps one warning. Until the shell takes
+    /// it, further commands are only counted.
     public mutating func takeContractWarning() -> ContractWarning? {
         guard let warning = contractWarning else { return nil }
         contractWarning = nil

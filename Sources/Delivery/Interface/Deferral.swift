@@ -19,8 +19,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// How many results the source record had before the deferred command gets one. A record that brings a token may
     /// have several (``RecordView/earlierResultCount``).
     public var earlierResultCount: UInt8
-    /// The number of superseded commands that this command's result must count, because they have no results
-    /// of their own.
+    /// The number of superseded commands that this command's result must count, because they have no results of their
+    /// own.
     public var supersededCount: UInt32
     /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
     public var registeredAtWallMilliseconds: Int64
@@ -32,8 +32,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var isHeldStart: Bool
     /// Whether the command is reread: it had been settled before, and Redis lost what it wrote.
     public var isReread: Bool
-    /// The version of the older command whose alert this command carries; nil: the alert is the command's
-    /// own, or there is none.
+    /// The version of the older command whose alert this command carries; nil: the alert is the command's own, or there
+    /// is none.
     public var carriedAlertVersion: Version?
     /// The priority with which the state is sent if its alert is removed; 0: not known.
     public var priorityWithoutAlert: UInt8

@@ -32,8 +32,7 @@ public struct DeliveryConfiguration: Sendable {
     /// The maximum number of records in the lane, each from its receipt until it is settled or dropped: 64 to
     /// 4,194,304. `worker.commandsPerLane` and the worker's memory budget set this number.
     public var recordsMax = 131_072
-    /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
-    /// least 1.
+    /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At least 1.
     public var usedBlockBytesMax = Int.max
     /// The number of credits of one pool. A command without a credit is not admitted yet, so a newer state can still
     /// replace it.

@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// An activity or a device of one app that joins or leaves audiences because of `record`.
+/// Identifies a membership change by the member that it changes: an activity or a device of one app, which joins or
+/// leaves audiences because of `record`. At most one change with this identification is under way.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: RecordIndex
     /// The member's app. One tombstone may change members of several apps, because it does not name an app.

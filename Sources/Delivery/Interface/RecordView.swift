@@ -38,8 +38,8 @@ public struct RecordView {
         slot.push.avoidedConnectionNumber == 0 ? nil : slot.push.avoidedConnectionNumber
     }
     public var outcome: Outcome { slot.ending.outcome }
-    /// The number of superseded commands that this command's result must count, because they have no results
-    /// of their own.
+    /// The number of superseded commands that this command's result must count, because they have no results of their
+    /// own.
     public var supersededCount: Int { Int(slot.ending.supersededCount.commandCount) }
     /// The HTTP status of APNs' last response; nil: there is none.
     public var httpStatus: UInt16? { slot.push.httpStatus }
@@ -84,8 +84,8 @@ public struct RecordView {
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.texts.reason) }
     /// The fault of an invalid record, in words. Only for a dead letter.
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.deadLetter.detail) }
-    /// The names of the fields that were dropped because the body was too large, separated by commas; empty
-    /// if there are none.
+    /// The names of the fields that were dropped because the body was too large, separated by commas; empty if there
+    /// are none.
     public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.texts.droppedFields) }
     /// A command's request body. Its address does not change while the push is in flight. The body may be freed when
     /// the record has its outcome.

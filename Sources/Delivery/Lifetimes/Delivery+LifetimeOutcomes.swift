@@ -3,8 +3,8 @@ import LiveActivity
 /// What the outcome of a command says about the life of its activity (R34, R35). No switch here has a `default`, so
 /// that the compiler asks for the effect of a new outcome.
 extension Delivery {
-    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a
-    /// worker may have settled the record in Redis and died before it reported to the timetable.
+    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a worker may have
+    /// settled the record in Redis and died before it reported to the timetable.
     func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
         let event = slot.pointee.event
         return switch outcome {

@@ -86,8 +86,8 @@ extension Delivery {
     /// command is deferred, through the deferred topic. `deferredDelayMilliseconds` is not included.
     private static let topicTransitMillisecondsMax: Int64 = 20_000
 
-    /// Returns the call that asks Redis about a command of a lifetime, before the command enters its
-    /// activity's waiting list.
+    /// Returns the call that asks Redis about a command of a lifetime, before the command enters its activity's waiting
+    /// list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
         // The lease is the time for which the keeper does not make the command again, because this record is still

@@ -88,8 +88,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
             .assumingMemoryBound(to: Element.self)
     }
 
-    /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and
-    /// the index may be out of range.
+    /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and the index
+    /// may be out of range.
     func prefetch(_ index: SlabIndex<Element>) {
         guard Int(index.rawValue) < everUsedCount else { return }
         let start = storage + Int(index.rawValue) &* Self.strideBytes

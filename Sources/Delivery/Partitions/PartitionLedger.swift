@@ -109,8 +109,7 @@ package struct PartitionLedger: ~Copyable {
 
     /// Marks the offsets that earlier owners of the partition settled. Call this before the first record.
     ///
-    /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window
-    ///   are dropped.
+    /// - Parameter ranges: ascending and disjoint, none below `committedOffset`. Offsets beyond the window are dropped.
     package mutating func restoreSettledOffsets(at committedOffset: Int64, settled ranges: [Range<Int64>]) {
         precondition(!hasReceivedRecord)
         let window = committedOffset..<committedOffset + Int64(windowOffsetCount)
@@ -130,20 +129,22 @@ package struct PartitionLedger: ~Copyable {
         let bitsEnd = committableOffset + SettledOffsetsText.bitsMax
         var offset = committableOffset
         while ranges.count < SettledOffsetsText.rangesMax || offset < bitsEnd {
-            let first = firstOffset(from: offset, below: end, isNamedInMetadata: true)
+            let first = findFirstOffset(namedInMetadata: true, from: offset, below: end)
             guard first < end else { break }
-            offset = firstOffset(from: first, below: end, isNamedInMetadata: false)
+            offset = findFirstOffset(namedInMetadata: false, from: first, below: end)
             ranges.append(first..<offset)
         }
         return ranges
     }
 
-    private func firstOffset(from first: Int64, below end: Int64, isNamedInMetadata: Bool) -> Int64 {
+    /// Returns the first offset, from `first` on and below `end`, that the metadata may name. If `isNamed` is false: the
+    /// first that it must not name. Returns `end` if there is none.
+    private func findFirstOffset(namedInMetadata isNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {
             let bitIndex = Int(offset) & (windowOffsetCount - 1)
             let namedBits = settledBits[bitIndex >> 6] & ~(leftOutOfMetadataBits?[bitIndex >> 6] ?? 0)
-            let word = isNamedInMetadata ? namedBits : ~namedBits
+            let word = isNamed ? namedBits : ~namedBits
             let rest = word >> UInt64(bitIndex & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - bitIndex & 63)

@@ -118,8 +118,8 @@ package enum SettledOffsetsText {
 
     // MARK: - Reading the text
 
-    /// Decodes the text of a commit's metadata. The text may be wrong: a mirroring tool may copy it to
-    /// another offset, and a topic may have been deleted and created again.
+    /// Decodes the text of a commit's metadata. The text may be wrong: a mirroring tool may copy it to another offset,
+    /// and a topic may have been deleted and created again.
     ///
     /// - Returns: ascending and disjoint ranges, none below `committedOffset`; nil if the text names another
     ///   offset, has another version of the format, or is malformed.

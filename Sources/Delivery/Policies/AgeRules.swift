@@ -28,14 +28,14 @@ package enum AgeRules {
     }
 
     /// Whether an alert is too old to ring.
-    /// - Parameter timestamp: the timestamp of the command that brought the alert.
+    /// - Parameter timestamp: the timestamp of the alert's own command.
     package static func isAlertTooOld(timestamp: Int64, alertSeconds: Int64, nowSeconds: Int64) -> Bool {
         nowSeconds - timestamp > alertSeconds
     }
 
     /// When a push-to-start token counts as expired: 90 days after its registration. Redis forgets a device after the
     /// same time without a change of its hash (`StoreLimits.deviceExpiryMilliseconds`).
-    private static let pushToStartAgeMillisecondsMax: Int64 = 90 * 86_400_000
+    private static let pushToStartTokenAgeMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
     /// as expired. Kafka keeps the last registration of each key forever (log compaction), so in time most of them are
@@ -45,7 +45,7 @@ package enum AgeRules {
         isPushToStart: Bool,
         nowMilliseconds: Int64
     ) -> Bool {
-        let ageMillisecondsMax = isPushToStart ? pushToStartAgeMillisecondsMax : endAgeSecondsMax * 1_000
+        let ageMillisecondsMax = isPushToStart ? pushToStartTokenAgeMillisecondsMax : endAgeSecondsMax * 1_000
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 

@@ -11,8 +11,8 @@ struct PoolThroughput: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the present measurement of the rate began; `.max`: the rate is not being measured.
     private var measurementBeganAtMilliseconds: Int64 = .max
-    /// The number of responses during the present measurement. A response counts if
-    /// `PoolTable.noteResponse` is called with `isCountedInRate`.
+    /// The number of responses during the present measurement. A response counts if `PoolTable.noteResponse` is called
+    /// with `isCountedInRate`.
     private var responseCount: Int64 = 0
     /// The number of responses during the previous measurement.
     private var previousResponseCount: Int64 = 0

@@ -28,8 +28,7 @@ extension Delivery {
                     record: record,
                     previousEarliestBeginAtMilliseconds: activities[activity].earliestBeginAtMilliseconds
                 )
-                // The spacing counts from the sending. The push may have waited for its stream since its
-                // admission.
+                // The spacing counts from the sending. The push may have waited for its stream since its admission.
                 let spacingMilliseconds = policies[records[record].policyIndex].pace.spacingMilliseconds
                 activities[activity].delayNextCommand(until: now.monotonicMilliseconds + spacingMilliseconds)
                 records[record].countAttempt()
@@ -61,8 +60,8 @@ extension Delivery {
         precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
         activities[activity].restoreNextCommandDelay(until: lastOfferedPush.previousEarliestBeginAtMilliseconds)
-        records[record].uncountAttempt()
-        uncountPush()
+        records[record].undoCountAttempt()
+        undoCountPush()
         lastOfferedPush = OfferedPush()
         pools.prependReadyPush(record, to: PoolKey(records[record].pool))
     }
@@ -70,9 +69,8 @@ extension Delivery {
     /// Whether a push waits for a stream of this pool.
     public func hasReadyPush(_ pool: PoolIdentifier) -> Bool { pools.firstReadyPush(of: PoolKey(pool)) != nil }
 
-    /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a
-    /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
-    /// delay it. (R18)
+    /// Handles APNs' response to a push, or the fact that no response will come. A command fails only for a reason that
+    /// concerns its own push or token. Faults of the service, the key, the connection or the load only delay it. (R18)
     public mutating func pushResponseReceived(_ record: RecordIndex, _ result: PushResult, now: Moment) {
         let activity = activityOfCurrentCommand(record, in: .inFlight)
         records[record].noteResponse(result)

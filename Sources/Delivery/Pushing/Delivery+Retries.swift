@@ -52,11 +52,11 @@ extension Delivery {
     }
 
     /// Makes the current command wait before APNs is tried again. The command returns its credit, so that other
-    /// commands of the pool can begin. A newer state that arrives replaces the command. The newer state does not
-    /// wait for this retry, but only for `earliestBeginAtMilliseconds`.
+    /// commands of the pool can begin. A newer state that arrives replaces the command. The newer state does not wait
+    /// for this retry, but only for `earliestBeginAtMilliseconds`.
     ///
-    /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
-    /// start that must go to the partition's next owner.
+    /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a start that
+    /// must go to the partition's next owner.
     private mutating func beginWaitForService(of activity: ActivityIndex, milliseconds: Int64, now: Moment) {
         let current = activities[activity].currentCommand
         if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || mustBeDeferredToNextOwner(current) {

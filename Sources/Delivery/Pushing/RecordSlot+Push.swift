@@ -10,8 +10,7 @@ extension RecordSlot {
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard !hasOwnExpiration else { return ownExpirationSeconds < now.wallSeconds }
-        // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this
-        // time.
+        // The fast path: every policy's expiration is at least 1 s, and nearly every push is sent within this time.
         guard now.wallMilliseconds - times.receivedAtWallMilliseconds > 1_000 else { return false }
         return expirationSeconds(by: policies[policyIndex], from: times.receivedAtWallMilliseconds / 1_000)
             < now.wallSeconds
@@ -40,8 +39,8 @@ extension RecordSlot {
     /// Counts an attempt. A push may have any number of attempts, but the counter stops at its maximum.
     mutating func countAttempt() { if push.attemptCount < .max { push.attemptCount += 1 } }
 
-    /// Takes an attempt back, because no stream took the push.
-    mutating func uncountAttempt() { push.attemptCount -= 1 }
+    /// Undoes `countAttempt`, because no stream took the push.
+    mutating func undoCountAttempt() { push.attemptCount -= 1 }
 
     mutating func noteResponse(_ result: PushResult) {
         push.httpStatus = result.status == 0 ? nil : result.status
@@ -66,8 +65,8 @@ extension RecordSlot {
     }
 
     /// Notes under which condition Redis must retire a token that APNs calls dead or does not know. Notes nothing and
-    /// returns false if the token was registered at or after the time from which APNs calls it dead: perhaps APNs
-    /// does not know this registration yet. (R17)
+    /// returns false if the token was registered at or after the time from which APNs calls it dead: perhaps APNs does
+    /// not know this registration yet. (R17)
     mutating func planTokenRetirement(_ result: PushResult, now: Moment) -> Bool {
         guard let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds else {
             push.tokenRetirementRule = .unconditional(handledAtWallMilliseconds: now.wallMilliseconds)

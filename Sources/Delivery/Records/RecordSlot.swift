@@ -26,7 +26,7 @@ public struct RecordSlot: BitwiseCopyable {
     /// ring again, and it must not start an activity again. (R25)
     var isReread = false
     /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first the
-    /// command's own priority or the default. It may change when the command takes over or loses an alert.
+    /// command's own priority or the default. It may change when an alert moves to the command, or is removed from it.
     var priority: UInt8 = 0
     /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command. If
     /// the producer names no priority, an update has 5: pushes of priority 5 leave the activity's budget to alerts and
@@ -67,7 +67,7 @@ public struct RecordSlot: BitwiseCopyable {
     var deferral = RecordDeferral()
     var alert = RecordAlert()
     var audienceCommand = RecordAudienceCommand()
-    var start = RecordStart()
+    var start = RecordStartCommand()
     var registration = RecordRegistration()
     /// `aps.stale-date` of a command, UNIX seconds; -1: there is none. An update without an expiration expires at its
     /// stale date, if that date is in the future. So -1, a time in the past, needs no test of its own
@@ -96,8 +96,8 @@ public struct RecordSlot: BitwiseCopyable {
     /// (`Records.completeBody`). Unlike `Records.alertVersion`, also counts the alert of a start.
     @inline(__always) var hasAlert: Bool { !bodyLayout.alert.isAbsent || rider != .null }
 
-    /// The version of the command that brought the alert in the body. Nil if the body has no alert, and for a start,
-    /// whose alert no other command carries.
+    /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start, whose
+    /// alert no other command carries.
     @inline(__always)
     var bodyAlertVersion: Version? {
         event == .start || bodyLayout.alert.isAbsent ? nil : alert.sourceVersion ?? version

@@ -3,12 +3,18 @@
 ///
 /// A command:
 ///
-///     received ──► waiting ◄───► current ─────► finished ─────► settled
-///        │          ▲   │           │              ▲ │             ▲
-///        │          │   ▼           │              │ └─► settlingHeldStart, registering
-///        └───────► riding ◄─────────┤              │
-///                     ▲             ▼              │
-///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
+///     received ─► waiting                                   the command enters the waiting list of its activity
+///     waiting ─► current                                    its turn comes
+///     current ─► waiting                                    it must wait for its turn again
+///     received, waiting, current ─► riding                  a newer command carries its alert
+///     riding ─► riding                                      a still newer command replaces the carrier
+///     riding ─► waiting                                     the carrier expires or is dropped
+///     current ─► awaitingCarrier                            Redis has a newer command, which must carry the alert
+///     awaitingCarrier ─► riding                             the lane reads a newer command, which carries the alert
+///     each stage above ─► finished                          the outcome of the command is known
+///     finished ─► settlingHeldStart                         Redis must remove the start, which it has held
+///     finished, settlingHeldStart ─► registering            the token of the command must be registered
+///     finished, settlingHeldStart, registering ─► settled   all acknowledgements have come
 ///
 /// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. If a command was
 /// held for the token, the record continues as this command and is `received` again.
@@ -22,8 +28,8 @@
 /// outcome. If the deferred topic does not accept it and its pool sends again, it returns as if it had just been
 /// received.
 ///
-/// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
-/// audiences has ended it.
+/// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of audiences has
+/// ended it.
 ///
 /// When a partition is revoked, its records without an outcome are `dropped`. A record whose step is under way is not
 /// dropped. A start whose draw must be refunded first is `refunding` until then.
@@ -71,8 +77,8 @@ enum RecordStage: UInt8 {
     /// settlement in Redis. Next, after the last one: `settlingHeldStart` or `registering` if `followUps` say so,
     /// otherwise `settled`.
     case finished
-    /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next:
-    /// `registering` if `followUps` say so, otherwise `settled`.
+    /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next: `registering` if
+    /// `followUps` say so, otherwise `settled`.
     case settlingHeldStart
     /// Its partition is revoked, and the next owner reads the record again. The slot is not free yet, because the store
     /// call that refunds a start's draw names the slot. Next: `dropped` when that call is acknowledged.

@@ -109,8 +109,8 @@ struct Records: ~Copyable {
         slots[record].token.byteCount = UInt32(token.count)
     }
 
-    /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared
-    /// and sent in lower case.
+    /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared and sent in
+    /// lower case.
     mutating func setToken(of record: RecordIndex, registering text: TextRange, from value: UnsafeRawBufferPointer) {
         let buffer = findOrAllocateTokenBlock(of: record)
         slots[record].token.byteCount = UInt32(
@@ -157,8 +157,8 @@ struct Records: ~Copyable {
         self[replacement].token.registeredAtWallMilliseconds = replacedSlot.token.registeredAtWallMilliseconds
     }
 
-    /// Frees a record's token and body early. The next command then gets the same memory, which is still in
-    /// the processor's cache.
+    /// Frees a record's token and body early. The next command then gets the same memory, which is still in the
+    /// processor's cache.
     mutating func freeTokenAndBody(of record: RecordIndex) {
         let slot = slots.mutableAddress(of: record)
         arena.free(slot.pointee.token.block)

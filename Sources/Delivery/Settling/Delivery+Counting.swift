@@ -21,7 +21,7 @@ import LiveActivity
 extension Delivery {
     /// Finishes a superseded command that does not become a rider. Either only `replacement` counts the command, or the
     /// command gets a result. Returns whether the slot of `replaced` is still in use.
-    mutating func countOrFinishSuperseded(_ replaced: RecordIndex, by replacement: RecordIndex) -> SlotStatus {
+    mutating func finishSuperseded(_ replaced: RecordIndex, countedBy replacement: RecordIndex) -> SlotStatus {
         guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
             records[replaced].mayEndWithoutResult,
             !records[replaced].hasAlert || records[records.alertSource(of: replacement)].hasOwnAlert
@@ -30,7 +30,7 @@ extension Delivery {
             return .inUse
         }
         records[replacement].ending.supersededCount.add(commandWith: records[replaced].ending.supersededCount)
-        countOrFinishRider(of: replaced, by: replacement)
+        finishRider(of: replaced, countedBy: replacement)
         return finishCountedCommand(replaced)
     }
 

@@ -31,7 +31,7 @@ extension Delivery {
         queueResult(of: record, outcome)
         settleAndRefundInRedis(record, outcome)
         if policies.limitsLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
-        finishRiderUncounted(of: record)
+        finishRiderWithOwnResult(of: record)
         freeTokenAndBodyIfUnneeded(of: record)
     }
 
@@ -168,7 +168,7 @@ extension Delivery {
             queueStoreCall(.settleStart, record)
         } else if stage == .deferring {
             // The deferred record now has the rider's alert, so the rider needs no push of its own.
-            finishRiderUncounted(of: record)
+            finishRiderWithOwnResult(of: record)
             settle(record)
         } else if followUps.contains(.registerToken) {
             registerToken(of: record)

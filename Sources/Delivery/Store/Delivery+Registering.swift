@@ -22,8 +22,8 @@ extension Delivery {
     /// releases the same start again and again.
     static var resultsPerRecordMax: UInt8 { 16 }
 
-    /// Decides from a record's outcome whether the record must register its token again, because Redis may
-    /// hold commands for the token.
+    /// Decides from a record's outcome whether the record must register its token again, because Redis may hold
+    /// commands for the token.
     mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }

@@ -1,7 +1,6 @@
 /// The calls that a core must make to the store, in order, and the pauses after failures.
 package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
-    /// The pause of all calls after the store refused one for a temporary reason (memory full, loading,
-    /// busy).
+    /// The pause of all calls after the store refused one for a temporary reason (memory full, loading, busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
     /// How long a call that is set aside waits before it is made again. Calls that are set aside during this wait are

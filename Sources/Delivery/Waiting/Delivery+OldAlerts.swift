@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The age of an
-/// alert is the age of the command that brought it, not of the state that carries it.
+/// alert is the age of its own command, not of the state that carries it.
 ///
 /// An alert is checked twice:
 /// - When the turn of its command or carrier comes. This is before the admission, because digest, priority and budget

@@ -34,10 +34,9 @@ extension Delivery {
     /// Supersedes the command `replaced`, which APNs has not accepted, by the command `replacement`. Usually
     /// `replacement` has the newer version (`Records.isReplaced`).
     ///
-    /// First the alert of `replaced`, which it brought itself or which its rider brought, moves to `replacement` if
-    /// that is allowed (`mayCarryAlert`). If the alert does not fit there (`hasRoom`), it is lost. Then:
-    /// - If `replaced` itself brought the alert that moved, it becomes the rider of `replacement`, and is finished
-    ///   later.
+    /// First the alert of `replaced`, its own or that of its rider, moves to `replacement` if that is allowed
+    /// (`mayCarryAlert`). If the alert does not fit there (`hasRoom`), it is lost. Then:
+    /// - If the own alert of `replaced` moved, `replaced` becomes the rider of `replacement`, and is finished later.
     /// - Otherwise `replaced` is finished now: it gets a result, or `replacement` counts it. If the alert of its rider
     ///   moved, the rider becomes the rider of `replacement`. If it did not move, the rider is finished with
     ///   `replaced`.
@@ -52,24 +51,27 @@ extension Delivery {
                 moveAlert(of: alertSource, from: replaced, to: replacement)
                 if alertSource == replaced { return .inUse }
             } else {
-                // The alert is lost. The result of the command that brought it says so.
+                // The alert is lost. The result of the alert's own command says so.
                 records[alertSource].setReason("alertDidNotFit")
             }
         }
-        // If `replacement` has an alert or a rider, Redis must not settle `replaced` now. Otherwise an unsent alert
-        // that `replaced` brought or carried could be lost:
+        // If `replacement` has an alert or a rider, Redis must not settle `replaced` now. Otherwise the unsent alert
+        // that `replaced` had or carried could be lost:
         // 1. Redis settles `replaced`, and counts its alert as sent or replaced.
         // 2. `replacement` is dropped, because its partition is revoked.
         // 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
         if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
-        return countOrFinishSuperseded(replaced, by: replacement)
+        return finishSuperseded(replaced, countedBy: replacement)
     }
 
-    /// Makes `alertSource` the rider of `carrier`. `alertSource` is `replaced` itself, or the rider of `replaced`.
+    /// Moves the alert of `alertSource` from `replaced` to `carrier`: makes `alertSource` the rider of `carrier`.
+    /// `alertSource` is `replaced` itself, or the rider of `replaced`.
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.unlinkRider(of: replaced)
-        countOrFinishRider(of: carrier, by: carrier)
+        // The carrier may have a rider with an older alert, which ends now. The carrier is also the counter, because it
+        // has replaced this rider, and no other command does.
+        finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
         activities[records[carrier].activity].riderToPrefetch = alertSource
         countCarriedAlert()
@@ -137,7 +139,7 @@ extension Delivery {
         return carrier
     }
 
-    /// Called when APNs has accepted the current command. Takes the accepted alert, and older ones, away from the first
+    /// Called when APNs has accepted the current command. Removes the accepted alert, and older ones, from the first
     /// commands of the waiting list. Otherwise the phone would ring twice for one alert, or for an older alert after a
     /// newer one.
     ///
@@ -153,7 +155,7 @@ extension Delivery {
             else { return }
             guard records.isNewer(current, than: head) else {
                 // If the body already has the alert, Redis replies `alertAlreadyAccepted` at the next admission.
-                if !records[head].isBodyComplete { finishRiderUncounted(of: head) }
+                if !records[head].isBodyComplete { finishRiderWithOwnResult(of: head) }
                 return
             }
             countReplacedCommand(of: head)
@@ -170,7 +172,7 @@ extension Delivery {
     /// current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: RecordIndex, now: Moment) {
         let slot = records.mutableAddress(of: record)
-        slot.pointee.alert.heldStatus = .takenOrNotNeeded
+        slot.pointee.alert.heldStatus = .movedOrNotNeeded
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
             let command = try Command.decodeWrittenByCauseway(heldCommand)
@@ -196,21 +198,21 @@ extension Delivery {
     /// worker sent the accepted alert, or this lane did: with another command of the activity, or before it read the
     /// record again.
     mutating func removeAcceptedAlert(of record: RecordIndex) {
-        finishRiderUncounted(of: record)
+        finishRiderWithOwnResult(of: record)
         records.removeAlert(fromBodyOf: record)
     }
 
     /// Finishes the rider of `carrier` as superseded, because `counter` has or carries a newer alert. Either the rider
-    /// gets a result, or only `counter` counts it (`countOrFinishSuperseded`).
-    mutating func countOrFinishRider(of carrier: RecordIndex, by counter: RecordIndex) {
+    /// gets a result, or only `counter` counts it (`finishSuperseded`).
+    mutating func finishRider(of carrier: RecordIndex, countedBy counter: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = countOrFinishSuperseded(rider, by: counter)
+        _ = finishSuperseded(rider, countedBy: counter)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not bring the alert any more.
+    /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not carry the alert any more.
     /// No other command counts the rider. So it gets a result of its own; only a reread rider that counts no other
     /// command gets none.
-    mutating func finishRiderUncounted(of carrier: RecordIndex) {
+    mutating func finishRiderWithOwnResult(of carrier: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
         finish(rider, .superseded)
     }

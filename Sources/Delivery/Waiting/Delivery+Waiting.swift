@@ -196,8 +196,8 @@ extension Delivery {
 
     /// Replaces waiting commands before `next` by a newer command; if `next` is nil, any waiting commands.
     /// - An end begins with the oldest command, and replaces all.
-    /// - Any other command begins with the newest, and stops at the first that it does not replace (`isReplaced`).
-    ///   For example, an update stops at a start.
+    /// - Any other command begins with the newest, and stops at the first that it does not replace (`isReplaced`). For
+    ///   example, an update stops at a start.
     private mutating func replaceOlder(
         than record: RecordIndex,
         before next: RecordIndex?,

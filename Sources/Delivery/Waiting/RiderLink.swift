@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Links a carrier to its rider, and the rider to its carrier. A carrier is a newer state that also brings the alert of
-/// an older command, its rider. (R14)
+/// Links a carrier to its rider, and the rider to its carrier. A carrier is a newer state that carries the alert of an
+/// older command, its rider. (R14)
 struct RiderLink: BitwiseCopyable {
     /// The older command whose alert this one carries; `.null`: there is none.
     fileprivate(set) var rider = RecordIndex.null
@@ -33,7 +33,7 @@ extension Records {
     /// Does what `removeRider` does, for a caller that already knows the rider.
     @inline(__always) mutating func unlinkRider(of carrier: RecordIndex) { _ = removeRider(of: carrier) }
 
-    /// Returns the record that brought a state's alert to this lane: the state's rider, or the state's own record if it
+    /// Returns the record from which the lane has a state's alert: the state's rider, or the state's own record if it
     /// has no rider.
     @inline(__always)
     func alertSource(of record: RecordIndex) -> RecordIndex {
@@ -41,9 +41,8 @@ extension Records {
         return rider == .null ? record : rider
     }
 
-    /// Returns the version of the command that brought the alert of `record`: its own version, or that of an older
-    /// command whose alert it carries. Nil if `record` has no alert or is a start, because no other command carries a
-    /// start's alert.
+    /// Returns the version of the command whose alert `record` has: its own version, or that of an older command whose
+    /// alert it carries. Nil if `record` has no alert or is a start, because no other command carries a start's alert.
     @inline(__always)
     func alertVersion(of record: RecordIndex) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion

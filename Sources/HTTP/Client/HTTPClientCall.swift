@@ -103,7 +103,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
         _ = unsentBody?.write(to: stream)
     }
 
-    func streamDrained(_ stream: Stream) { _ = unsentBody?.write(to: stream) }
+    func streamHasRoom(_ stream: Stream) { _ = unsentBody?.write(to: stream) }
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         guard result == nil else { return }

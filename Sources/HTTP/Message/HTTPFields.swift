@@ -14,8 +14,8 @@ package struct HTTPFields: Sendable, Equatable {
         allFields.append(Field(name: name.lowercased(), value: String(value)))
     }
 
-    /// The values of all fields with this name, joined with commas (RFC 9110, section 5.3); nil if the
-    /// message has no such field.
+    /// The values of all fields with this name, joined with commas (RFC 9110, section 5.3); nil if the message has no
+    /// such field.
     ///
     /// - Parameter name: in lower case.
     package subscript(name: String) -> String? {

@@ -33,8 +33,8 @@ package final class HTTPExchange: Sendable {
         inbox.post(.response(response, connectionNumber: connectionNumber))
     }
 
-    /// Begins a response whose body any thread may append to the returned stream. The server's thread sends
-    /// the head soon, without waiting for appended bytes.
+    /// Begins a response whose body any thread may append to the returned stream. The server's thread sends the head
+    /// soon, without waiting for appended bytes.
     ///
     /// - Parameter initialResponse: its status and header fields are those of the response, and its body is the first
     ///   part of the streamed body.

@@ -79,8 +79,8 @@ package final class HTTPResponseStream: Sendable {
         if mustPost { inbox.post(.streamHasOutput(connectionNumber: connectionNumber)) }
     }
 
-    /// Sets an action that the server's thread calls once, when the stream has ended. Calls the action at
-    /// once if the stream has already ended.
+    /// Sets an action that the server's thread calls once, when the stream has ended. Calls the action at once if the
+    /// stream has already ended.
     package func onEnd(_ action: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if !state.hasEnded { state.onEnd = action }

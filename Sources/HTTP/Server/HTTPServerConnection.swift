@@ -89,7 +89,7 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    func streamDrained(_ stream: Stream) {
+    func streamHasRoom(_ stream: Stream) {
         switch phase {
         case .sending: sendOutput()
         case .streaming: sendStreamedBytes()

@@ -56,7 +56,7 @@ final class HTTPServerInbox: Sendable {
 
     /// Takes all waiting messages. Called on the server's thread.
     func takeMessages() -> (messages: [Message], isStopRequested: Bool) {
-        wakeup.drain()
+        wakeup.reset()
         return state.withLock { state in
             defer { state.messages = [] }
             return (state.messages, state.isStopRequested)

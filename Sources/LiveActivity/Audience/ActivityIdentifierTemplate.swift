@@ -1,5 +1,5 @@
-/// The template for ids of activities. A start to an audience of devices begins an activity on each device,
-/// and its `activity` is a template: each device's id replaces the placeholder.
+/// The template for ids of activities. A start to an audience of devices begins an activity on each device, and its
+/// `activity` is a template: each device's id replaces the placeholder.
 public enum ActivityIdentifierTemplate {
     public static let placeholder: StaticString = "{device}"
 

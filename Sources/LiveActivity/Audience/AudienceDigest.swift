@@ -29,8 +29,8 @@ extension AudienceDigest {
     }
 }
 
-/// A member's place in its audience: one of 256 segments, and a position within the segment. The place
-/// depends only on the member's id, so restarts, failovers, resharding and growth do not change it.
+/// A member's place in its audience: one of 256 segments, and a position within the segment. The place depends only on
+/// the member's id, so restarts, failovers, resharding and growth do not change it.
 public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
     /// The number of segments of an audience. With more segments, more lanes could share a large audience. But a small
     /// audience would cost more reads, because a round reads a page of each segment (Measurements.md).

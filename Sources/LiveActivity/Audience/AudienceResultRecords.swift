@@ -35,8 +35,8 @@ public struct RangeResultRecord {
     }
 }
 
-/// The record for the results topic with the totals of a command to an audience. It is written when all
-/// ranges and broadcasts of the command are finished.
+/// The record for the results topic with the totals of a command to an audience. It is written when all ranges and
+/// broadcasts of the command are finished.
 public struct AudienceResultRecord {
     public var command: AudienceCommandReference
     public var memberCounts: MemberOutcomeCounts

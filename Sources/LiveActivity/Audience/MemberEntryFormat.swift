@@ -8,7 +8,7 @@ import Numbers
 /// | --- | --- |
 /// | 1–2 | the length of the entry, including these two bytes |
 /// | 3–6 | the member's position |
-/// | 7 | the bits of ``Flag``, and the ``IdentifierForm`` shifted by four |
+/// | 7 | the bits of ``Flag``, and the ``IdentifierPacking`` shifted by four |
 /// | 8–13 | when the member's token was registered, or when the member left, UNIX milliseconds |
 /// | 14 | for an id that is not packed: the number of its bytes less one |
 /// | … | the id: a UUID is packed (``PackedUUID``), any other id is stored as it is |
@@ -37,17 +37,19 @@ public enum MemberEntryFormat {
         /// Set for a device whose activities cannot begin on a broadcast channel. Older releases know no channels: they
         /// set this bit for every device, and never read it.
         public static let withoutChannelsBit: UInt8 = 8
-        /// The bits for the ``IdentifierForm``, shifted by `identifierFormShift`.
-        static let identifierFormMask: UInt8 = 0x30
-        static let identifierFormShift: UInt8 = 4
+        /// The bits for the ``IdentifierPacking`` of the member's id, shifted by `identifierPackingShift`.
+        static let identifierPackingMask: UInt8 = 0x30
+        static let identifierPackingShift: UInt8 = 4
         static let unusedBits: UInt8 = 0xC0
         /// The bits that distinguish members with the same position and the same id bytes.
-        static let identityBits: UInt8 = deviceBit | identifierFormMask
+        static let identityBits: UInt8 = deviceBit | identifierPackingMask
     }
 
-    enum IdentifierForm: UInt8 {
+    /// Whether an entry has the id of its member as text, or the 16 bytes of the UUID that the id is.
+    enum IdentifierPacking: UInt8 {
+        /// The id is text.
         case unpacked
-        /// The raw values of the UUID forms are those of ``PackedUUID/LetterCase``.
+        /// The raw values of the UUID packings are those of ``PackedUUID/LetterCase``.
         case lowercaseUUID
         case uppercaseUUID
     }
@@ -73,7 +75,7 @@ public enum MemberEntryFormat {
         if entry.kind == .activity, entry.allowsFrequentUpdates { flags |= Flag.frequentUpdatesBit }
         var count = fixedBytes
         if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
-            flags |= letterCase.rawValue << Flag.identifierFormShift
+            flags |= letterCase.rawValue << Flag.identifierPackingShift
             count += PackedUUID.byteCount
         } else {
             base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: count, as: UInt8.self)

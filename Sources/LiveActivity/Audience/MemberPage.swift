@@ -119,8 +119,8 @@ public struct MemberPage {
         return PageMember(UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)]))
     }
 
-    /// Sorts with Shell sort and gaps of 2ᵏ − 1, which needs no recursion and no memory. It is fast enough
-    /// for the few hundred members of a page.
+    /// Sorts with Shell sort and gaps of 2ᵏ − 1, which needs no recursion and no memory. It is fast enough for the few
+    /// hundred members of a page.
     private func sort(_ references: UnsafeMutableBufferPointer<MemberReference>) {
         var gap = 1
         while gap * 2 + 1 < references.count { gap = gap * 2 + 1 }
@@ -213,13 +213,13 @@ public struct PageMember {
     init?(_ entry: UnsafeRawBufferPointer) {
         flags = entry[MemberEntryFormat.flagsByteOffset]
         guard flags & MemberEntryFormat.Flag.unusedBits == 0,
-            let form = MemberEntryFormat.IdentifierForm(
-                rawValue: (flags & MemberEntryFormat.Flag.identifierFormMask)
-                    >> MemberEntryFormat.Flag.identifierFormShift
+            let packing = MemberEntryFormat.IdentifierPacking(
+                rawValue: (flags & MemberEntryFormat.Flag.identifierPackingMask)
+                    >> MemberEntryFormat.Flag.identifierPackingShift
             )
         else { return nil }
         self.entry = entry
-        if form == .unpacked {
+        if packing == .unpacked {
             identifierOffset = MemberEntryFormat.fixedBytes + 1
             tokenOffset = identifierOffset + Int(entry[MemberEntryFormat.fixedBytes]) + 1
         } else {
@@ -277,8 +277,8 @@ public struct PageMember {
         precondition(destination.count >= Limits.identifierBytesMax)
         guard let base = destination.baseAddress,
             let letters = PackedUUID.LetterCase(
-                rawValue: (flags & MemberEntryFormat.Flag.identifierFormMask)
-                    >> MemberEntryFormat.Flag.identifierFormShift
+                rawValue: (flags & MemberEntryFormat.Flag.identifierPackingMask)
+                    >> MemberEntryFormat.Flag.identifierPackingShift
             )
         else {
             destination.copyMemory(from: identifier)

@@ -1,5 +1,5 @@
-/// How pushes reach the activity that a start begins: by `input-push-token` or `input-push-channel` in
-/// Apple's dictionary.
+/// How pushes reach the activity that a start begins: by `input-push-token` or `input-push-channel` in Apple's
+/// dictionary.
 public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     /// iOS gives the activity an update token, which its app registers.
     case token

@@ -11,8 +11,7 @@ extension Contract {
     /// The maximum length of a file of shapes, in bytes.
     public static let fileBytesMax = Limits.recordBytesMax
 
-    /// Reads the shapes of one app from a file. The file has one JSON object for each app, one after the
-    /// other.
+    /// Reads the shapes of one app from a file. The file has one JSON object for each app, one after the other.
     ///
     ///     {"app": "com.example.match", "attributesTypes": [
     ///       {"name": "MatchAttributes", "attributes": {"home": "string"},
@@ -21,8 +20,8 @@ extension Contract {
     ///
     /// A shape is an object of fields, or `"any"`. A field has one of two forms:
     /// - the name of one of ``ShapeKind/scalars``, such as `"int"`. With a `?` at its end, the field is optional.
-    /// - `{"optional": field}`, `{"array": field}`, `{"dictionary": field}`, `{"object": fields}`, or
-    ///   `{"enum": [raw values]}`.
+    /// - `{"optional": field}`, `{"array": field}`, `{"dictionary": field}`, `{"object": fields}`, or `{"enum": [raw
+    ///   values]}`.
     public init(shapes bytes: UnsafeRawBufferPointer, ofApp app: String) throws(ShapesFault) {
         let text: JSONText
         do throws(Fault) {

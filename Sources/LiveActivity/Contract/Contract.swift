@@ -1,5 +1,5 @@
-/// The shapes of an app's `ActivityAttributes` types and of their `ContentState` types. They say which
-/// commands the app on a phone can decode.
+/// The shapes of an app's `ActivityAttributes` types and of their `ContentState` types. They say which commands the app
+/// on a phone can decode.
 ///
 /// A test of the app writes the shapes into a file with the library `ActivityShapes`. The configuration names the file.
 /// The contract has all types of the app, so no phone can show a command that fits none of them. If several releases of

@@ -5,8 +5,8 @@ extension ContractChecker {
     /// The maximum number of digits that ``readInteger(_:_:_:)`` reads itself: so many digits always fit into `Int64`.
     /// `readIntegerInAnyForm` reads longer numbers.
     private static let shortIntegerDigitsMax = 18
-    /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
-    /// and a `Decimal`. The largest `Float` has 39 digits.
+    /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double` and a
+    /// `Decimal`. The largest `Float` has 39 digits.
     private static let shortNumberCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits do not change whether the
     /// number fits its type. An exponent after so many digits is ignored, because no app writes such a number.

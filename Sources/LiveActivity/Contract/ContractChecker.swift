@@ -2,9 +2,9 @@ import Glibc
 
 /// Compares a value of a record with its shape, in one pass over the bytes.
 ///
-/// The rules are those of a `JSONDecoder` with default strategies, for types with a synthesized
-/// `init(from:)`. Unknown keys are ignored. If a key occurs twice, the first one is read. An optional field
-/// may be missing or null. A whole number may be written `2.0` or `2e3`.
+/// The rules are those of a `JSONDecoder` with default strategies, for types with a synthesized `init(from:)`. Unknown
+/// keys are ignored. If a key occurs twice, the first one is read. An optional field may be missing or null. A whole
+/// number may be written `2.0` or `2e3`.
 ///
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``. Only
 /// ``endOfUnvalidatedValue(_:_:)`` reads bytes that may be invalid. The recursion follows the shape, whose depth is at

@@ -17,7 +17,8 @@ struct StateTemplate: BitwiseCopyable {
     /// The app's contract, whose nodes (``ShapeNode``) declare the ``values``; nil if no state is stored.
     var contract: UnmanagedContract?
     var stateByteCount = 0
-    /// The position of the state in the record that is being checked.
+    /// Used while the template is made, which happens while a command's record is checked: where the state begins in
+    /// this record. The check gives places in the record, and this offset turns them into places in the state.
     var checkedStateOffset = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
@@ -113,8 +114,8 @@ struct StateTemplate: BitwiseCopyable {
 
 /// The templates (``StateTemplate``) of the last states that were checked completely, and that fit their contract.
 ///
-/// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
-/// values. The decoder then reads and checks only the values that differ, which costs very little.
+/// Most states of an app have the same keys in the same order as an earlier state, and differ in a few values. The
+/// decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
     /// How many templates are remembered. A state that matches none is compared with each of them and then read
     /// completely, so more templates would slow it down (Measurements.md). The number is a power of two, because a bit

@@ -49,12 +49,12 @@ public struct AudienceCall<Bytes> {
         /// range again.
         /// - Parameter text: in the format of the core of audiences, at most ``AudienceLimits/checkpointBytesMax``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
-        /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
-        /// of the version are now finished, the reply has the totals.
+        /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts of the
+        /// version are now finished, the reply has the totals.
         case finishRange(SegmentRange, version: Version, MemberOutcomeCounts, ResponseTimes)
 
-        /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and
-        /// broadcasts of the version are now finished, the reply has the totals.
+        /// Adds a broadcast's outcome to the version's totals. Reply: `finished`. If all ranges and broadcasts of the
+        /// version are now finished, the reply has the totals.
         case finishBroadcast(FinishedBroadcast, version: Version, MemberOutcome, ResponseTimes)
 
         // Operations on a segment.

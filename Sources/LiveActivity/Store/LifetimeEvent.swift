@@ -11,8 +11,7 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// An update came after the activity's end. The timetable keeps the update for a restart, if it still has the
     /// activity and has no newer update. Nothing else changes.
     case updatedAfterEnd
-    /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
-    /// activity.
+    /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the activity.
     case endedOrUnlimited
     /// The command by which Causeway ends this life was accepted, or has failed or expired. Also reported if Causeway
     /// could not start the activity again. The timetable ignores the event if it has no life that began at

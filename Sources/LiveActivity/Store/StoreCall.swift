@@ -210,8 +210,7 @@ public struct StateAdmission<Bytes> {
     /// this difference would make every store call larger.
     @usableFromInline var carriedAlertAgeSeconds: Int32
     public var isEnd: Bool
-    /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
-    /// the budget.
+    /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from the budget.
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.

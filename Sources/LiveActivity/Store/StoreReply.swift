@@ -32,8 +32,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// Another record of this start got `send`, and is not settled. Its worker may have sent the start. So this record
     /// must not send the start. (R16)
     case unknown
-    /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
-    /// there was one.
+    /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if there was one.
     case registered
     /// Redis changed nothing, for one of these reasons:
     /// - It has a newer registration or unregistration, or has retired the token since the registration.
@@ -67,8 +66,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// left them (``StoreReply/departures``). Write the departure into these audiences, confirm it, and admit the
     /// command again.
     case departures
-    /// Redis has processed what the call says: a settlement, a retirement, a 429, a refund, a confirmation
-    /// or an event of a lifetime. Redis ignores what no longer applies.
+    /// Redis has processed what the call says: a settlement, a retirement, a 429, a refund, a confirmation or an event
+    /// of a lifetime. Redis ignores what no longer applies.
     case settled
 }
 

@@ -87,8 +87,8 @@ public final class PublishedMetrics: Sendable {
         lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Notes that the thread may run no iteration until this time: it makes a blocking call, such as closing a
-    /// client, or its loop has ended.
+    /// Notes why no iteration may come until this time: the thread makes a blocking call, such as closing a client, or
+    /// its loop has ended. So a missing iteration is no fault before this time.
     public func noteBlocking(untilMilliseconds: Int64) {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }

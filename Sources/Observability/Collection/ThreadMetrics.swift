@@ -1,5 +1,5 @@
-/// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
-/// locks or allocation. The thread regularly publishes a copy that other threads read.
+/// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics, locks or
+/// allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
     /// The shortest time between two publications. The thread publishes in its first iteration after this time. If a
     /// reader has the lock then, the thread tries again in its next iteration.

@@ -48,8 +48,8 @@ package struct WorkerCondition: Sendable, Equatable {
 }
 
 extension WorkerCondition {
-    /// Whether APNs refuses the provider tokens of every app. An app's token is refused if APNs has refused
-    /// it in at least one pool and has accepted it in none.
+    /// Whether APNs refuses the provider tokens of every app. An app's token is refused if APNs has refused it in at
+    /// least one pool and has accepted it in none.
     func isEveryKeyRefused(of labels: LabelValues) -> Bool {
         labels.apps.allSatisfy { app in
             let refusals = labels.pools.indices.filter { labels.pools[$0].app == app }

@@ -1,7 +1,6 @@
 import Numbers
 
-/// The result of a health check, with the parts that decided it: whether the worker is alive, or whether it
-/// is ready.
+/// The result of a health check, with the parts that decided it: whether the worker is alive, or whether it is ready.
 struct HealthReport: Sendable {
     struct Check: Sendable, Equatable {
         var name: String

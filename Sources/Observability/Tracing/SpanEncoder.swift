@@ -14,10 +14,10 @@ import Numbers
 /// - `send`, kind client: from the last attempt to its end: APNs' response, or the loss of the connection. Only if an
 ///   attempt was sent completely.
 ///
-/// A command to an audience has one `consume` span until it is fanned out, and one in each range until the
-/// range is finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span.
-/// A range's result names the range's span. A broadcast has no span, so its result names the command's span. The
-/// command's own result names the span of the range that ended last, or the command's span if a broadcast ended last.
+/// A command to an audience has one `consume` span until it is fanned out, and one in each range until the range is
+/// finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span. A range's result
+/// names the range's span. A broadcast has no span, so its result names the command's span. The command's own result
+/// names the span of the range that ended last, or the command's span if a broadcast ended last.
 ///
 /// The attributes follow OpenTelemetry's conventions for messaging and HTTP. Causeway's own begin with
 /// `causeway.`. No attribute contains a token, or the id of an activity or device.

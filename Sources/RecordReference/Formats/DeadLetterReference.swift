@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// A dead letter: a copy of an invalid record with headers. It has no `RecordFormat`, because its
-/// value may be anything.
+/// A dead letter: a copy of an invalid record with headers. It has no `RecordFormat`, because its value may be
+/// anything.
 package enum DeadLetterReference {
     static let topic = "causeway.dead-letters"
     static let introduction = """

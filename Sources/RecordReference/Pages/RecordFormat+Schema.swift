@@ -1,7 +1,6 @@
 import Documents
 
-/// The JSON Schemas of the records, draft 7: the newest draft that AsyncAPI 3 names and every validator
-/// knows.
+/// The JSON Schemas of the records, draft 7: the newest draft that AsyncAPI 3 names and every validator knows.
 extension RecordFormat {
     /// The path of the schema from the root of the repository.
     package var schemaPath: String { "Config/schemas/\(name).schema.json" }

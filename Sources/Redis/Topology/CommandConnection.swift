@@ -27,8 +27,8 @@ final class CommandConnection {
     private(set) var isClosed = false
     private var deadlineTimer = TimerIdentifier.none
 
-    /// Connects at once. If the URL has credentials or a database, the connection sends AUTH and SELECT
-    /// before all other commands.
+    /// Connects at once. If the URL has credentials or a database, the connection sends AUTH and SELECT before all
+    /// other commands.
     ///
     /// - Parameters:
     ///   - url: the connection goes to its first location.
@@ -189,7 +189,7 @@ extension CommandConnection: StreamHandler, TimerHandler, IterationEndHandler {
         }
     }
 
-    func streamDrained(_ stream: Stream) {}
+    func streamHasRoom(_ stream: Stream) {}
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }

@@ -13,26 +13,26 @@ struct MarkHashTags {
 
     /// The hash tags in the order of their hash slots. Redis puts each key with a hash tag into the hash tag's
     /// hash slot.
-    let tags: [(tag: String, hashSlot: Int)]
+    let all: [(text: String, hashSlot: Int)]
 
     /// One hash tag for all marks, for a server without a cluster. Such a server has no hash slots, so hash slot 0
     /// means nothing.
-    static let forSingleServer = MarkHashTags(tags: [("causeway/mark", 0)])
+    static let forSingleServer = MarkHashTags([("causeway/mark", 0)])
 
     /// The hash tags for a cluster. A checksum of a hash tag decides its hash slot. So the first access tries several
     /// hundred texts, until it has a hash tag for each block of hash slots.
     static let forCluster: MarkHashTags = {
-        var tagsByBlockNumber: [Int: (tag: String, hashSlot: Int)] = [:]
+        var hashTagsByBlockNumber: [Int: (text: String, hashSlot: Int)] = [:]
         var number = 0
-        while tagsByBlockNumber.count < hashTagCount {
-            let tag = "causeway/mark/\(number)"
-            let hashSlot = Array(tag.utf8).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }
+        while hashTagsByBlockNumber.count < hashTagCount {
+            let text = "causeway/mark/\(number)"
+            let hashSlot = Array(text.utf8).withUnsafeBytes { KeyHashSlot.hashSlot(of: $0) }
             let blockNumber = hashSlot / hashSlotsPerHashTag
-            if tagsByBlockNumber[blockNumber] == nil { tagsByBlockNumber[blockNumber] = (tag, hashSlot) }
+            if hashTagsByBlockNumber[blockNumber] == nil { hashTagsByBlockNumber[blockNumber] = (text, hashSlot) }
             number += 1
         }
-        return MarkHashTags(tags: tagsByBlockNumber.sorted { $0.key < $1.key }.map(\.value))
+        return MarkHashTags(hashTagsByBlockNumber.sorted { $0.key < $1.key }.map(\.value))
     }()
 
-    private init(tags: [(tag: String, hashSlot: Int)]) { self.tags = tags }
+    private init(_ all: [(text: String, hashSlot: Int)]) { self.all = all }
 }

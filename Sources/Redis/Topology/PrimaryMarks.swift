@@ -1,5 +1,5 @@
-/// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or
-/// was replaced (R24).
+/// The marks: small texts on every primary. From them a worker notices that a primary has lost its data or was replaced
+/// (R24).
 ///
 /// In a cluster, each mark has many keys, in hash slots that are spread evenly over the cluster (``MarkHashTags``). A
 /// single server has one key for each mark. Code outside the lanes uses this type, with the lanes' Redis configuration.
@@ -18,7 +18,7 @@ public final class PrimaryMarks {
         /// The texts of the marks, in the order in which ``readMarks(_:)`` got their names; nil for a mark that the
         /// primary lacks.
         public let markTexts: [String?]
-        /// The hash tags whose hash slots the primary serves, as indices of ``MarkHashTags/tags``. Not empty.
+        /// The hash tags whose hash slots the primary serves, as indices of ``MarkHashTags/all``. Not empty.
         let hashTagIndices: [Int]
     }
 
@@ -60,7 +60,7 @@ public final class PrimaryMarks {
     private var hashTags: MarkHashTags { isCluster ? .forCluster : .forSingleServer }
 
     private func key(_ name: String, _ hashTagIndex: Int) -> [UInt8] {
-        Array("{\(hashTags.tags[hashTagIndex].tag)}\(consumerGroup)/\(name)".utf8)
+        Array("{\(hashTags.all[hashTagIndex].text)}\(consumerGroup)/\(name)".utf8)
     }
 
     // MARK: - Reading marks
@@ -75,8 +75,8 @@ public final class PrimaryMarks {
         if isCluster || readCallCount.isMultiple(of: Self.readsPerPrimarySearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [PrimaryReading] = []
-            for (location, hashSlots) in try connections.findPrimaries(having: hashTags.tags.map(\.hashSlot)) {
-                let ownHashTagIndices = hashTags.tags.indices.filter { hashSlots.contains(hashTags.tags[$0].hashSlot) }
+            for (location, hashSlots) in try connections.findPrimaries(having: hashTags.all.map(\.hashSlot)) {
+                let ownHashTagIndices = hashTags.all.indices.filter { hashSlots.contains(hashTags.all[$0].hashSlot) }
                 guard !ownHashTagIndices.isEmpty, let primary = readMarks(names, at: location, ownHashTagIndices)
                 else { continue }
                 primaries.append(primary)

@@ -8,12 +8,11 @@ struct Redirection: Equatable {
     var hashSlot: Int
     var location: RedisURL.Location
 
-    /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or
-    /// ASK.
+    /// Reads an error such as `MOVED 3999 127.0.0.1:6381`. Returns nil if the text is not a valid MOVED or ASK.
     ///
     /// - Parameter replyingServer: the server that sent the error. A cluster that does not know its own addresses
-    ///   leaves out the host or writes `?`. The new location then has the host of the replying server and
-    ///   the port of the error.
+    ///   leaves out the host or writes `?`. The new location then has the host of the replying server and the port of
+    ///   the error.
     init?(error text: UnsafeRawBufferPointer, from replyingServer: RedisURL.Location) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: 3, omittingEmptySubsequences: false)
         guard words.count >= 3 else { return nil }

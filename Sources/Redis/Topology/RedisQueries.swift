@@ -148,8 +148,8 @@ public final class RedisQueries {
 
     // MARK: - Sending commands by key
 
-    /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after
-    /// a new search for the servers, up to `attemptsMax` attempts.
+    /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after a new
+    /// search for the servers, up to `attemptsMax` attempts.
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)
         var remainingIndices = Array(keyCommands.indices)

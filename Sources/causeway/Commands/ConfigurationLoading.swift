@@ -4,8 +4,8 @@ import CausewayConfiguration
 import CausewayWorker
 import Foundation
 
-/// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program
-/// with exit code 78.
+/// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program with exit
+/// code 78.
 ///
 /// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file fails
 /// when it reads the file.

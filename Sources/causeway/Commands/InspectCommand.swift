@@ -205,7 +205,7 @@ struct InspectCommand: ParsableCommand {
             let keys = Array(scan.keys[start..<min(start + AppOverview.activitiesPerBatch, scan.keys.count)])
             for (key, value) in zip(keys, try queries.readStrings(keys)) where !value.isEmpty {
                 guard let inspection = try? ActivityInspection(value: value) else {
-                    overview.addUnreadable()
+                    overview.countUnreadableActivity()
                     continue
                 }
                 overview.add(

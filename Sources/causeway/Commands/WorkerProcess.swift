@@ -24,8 +24,8 @@ struct WorkerProcess: Equatable {
         (Self.fileText("/proc/\(identifier)/cmdline") ?? "").split(separator: "\0").map(String.init)
     }
 
-    /// The address at which the worker listens, as this machine can reach it. A worker listens at one
-    /// address. Nil if the worker does not listen, or if its files cannot be read.
+    /// The address at which the worker listens, as this machine can reach it. A worker listens at one address. Nil if
+    /// the worker does not listen, or if its files cannot be read.
     var listeningAddress: (host: String, port: UInt16)? {
         let directory = "/proc/\(identifier)/fd"
         let socketInodes = Set(
@@ -37,8 +37,8 @@ struct WorkerProcess: Equatable {
             let lines = (Self.fileText("/proc/\(identifier)/net/\(table)") ?? "").split(separator: "\n")
             for line in lines.dropFirst() {
                 let fields = line.split(separator: " ")
-                // The fields are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode.
-                // State 0A is TCP_LISTEN.
+                // The fields are: sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode. State 0A is
+                // TCP_LISTEN.
                 guard fields.count > 9, fields[3] == "0A", socketInodes.contains(String(fields[9])),
                     let address = Self.parseKernelAddress(fields[1])
                 else { continue }

@@ -37,7 +37,7 @@ struct AppOverview {
         if busiestActivities.count > Self.busiestActivitiesMax { busiestActivities.removeLast() }
     }
 
-    mutating func addUnreadable() {
+    mutating func countUnreadableActivity() {
         activityCount += 1
         unreadableActivityCount += 1
     }

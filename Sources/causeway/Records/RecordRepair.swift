@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Repairs a record's first fault in a copy, so that a check can find the next fault. Only the faults are
-/// used; the repaired record is never sent.
+/// Repairs a record's first fault in a copy, so that a check can find the next fault. Only the faults are used; the
+/// repaired record is never sent.
 struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields whose value was replaced or added by a repair.

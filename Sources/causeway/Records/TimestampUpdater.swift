@@ -41,8 +41,8 @@ struct TimestampUpdater {
         case .success(let command): return (record, command)
         case .failure(let fault):
             guard fault.code == .missingField, fault.path.field == .timestamp else { return nil }
-            // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma
-            // may follow the timestamp, because the object has at least an event.
+            // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma may follow
+            // the timestamp, because the object has at least an event.
             var recordWithTimestamp = record
             recordWithTimestamp.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
             return (try? decode(recordWithTimestamp).get()).map { (recordWithTimestamp, $0) }

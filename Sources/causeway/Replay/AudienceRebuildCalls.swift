@@ -13,8 +13,7 @@ struct AudienceRebuildCalls {
     /// next command would have one range too, and only one lane could work on it.
     let finishRangeCall: AudienceCall<[UInt8]>
 
-    /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
-    /// configuration.
+    /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this configuration.
     init?(_ candidate: ReplayCandidate, appIndex: Int, scope: ReplayScope) {
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let builtAdmission = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in

@@ -61,6 +61,8 @@ struct ReplayRun {
                 kafka: configuration.kafka
             )
         }
+        // The closure changes the tally and the table while the reader changes `progress`. Swift permits this for local
+        // variables, but not for properties of `self`.
         var (tally, table, progress) = (tally, table, progress)
         unreadRanges = try reader.read(interruption, &progress) { message in
             let record = scope.classify(
@@ -96,6 +98,9 @@ struct ReplayRun {
 
     /// Looks up each activity and audience of `table` in Redis, and passes the decisions to `body`. If `table` has a
     /// start before the newest state, the decision about this start comes first, then the decision about the state.
+    ///
+    /// - Parameter body: returns false to stop. It gets the tally and the progress bar to change them, because it must
+    ///   not use this run during the call.
     mutating func decide(
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgressBar) throws -> Bool
@@ -108,17 +113,17 @@ struct ReplayRun {
         defer { queries.close() }
         let decisions = ReplayDecisions(scope: scope, queries: queries, includesStarts: includesStarts)
         var (tally, progress) = (tally, progress)
-        isInterrupted = true
+        var isFinished = false
         defer {
             progress.erase()
             (self.tally, self.progress) = (tally, progress)
+            isInterrupted = !isFinished
         }
         do {
-            let isFinished = try decisions.forEach(of: table) { decision in
+            isFinished = try decisions.forEach(of: table) { decision in
                 if isCancelled() { return false }
                 return try body(decision, &tally, &progress)
             }
-            isInterrupted = !isFinished
         } catch is RedisError where isCancelled() {
             // The user has asked to stop, so a missing reply is no failure.
         }
@@ -208,8 +213,8 @@ struct ReplayRun {
 
     /// Runs code in which Kafka or Redis may fail, or in which a value in Redis may have an unknown form.
     ///
-    /// - Parameter configuration: gives the address of Kafka for the text, because Kafka's errors do not
-    ///   contain the address.
+    /// - Parameter configuration: gives the address of Kafka for the text, because Kafka's errors do not contain the
+    ///   address.
     /// - Returns: the failure as text; nil if the code succeeded.
     static func captureFailure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {

@@ -20,8 +20,8 @@ struct ReplayCandidate: Equatable {
     var byteCount: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
 }
 
-/// The newest command of each activity and of each audience. A worker merges waiting commands by similar
-/// rules, but leaves more of the decisions to Redis.
+/// The newest command of each activity and of each audience. A worker merges waiting commands by similar rules, but
+/// leaves more of the decisions to Redis.
 ///
 /// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
 /// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.

@@ -64,9 +64,11 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.ledgerWindowOffsetCount = 64
+        // The seed chooses these three limits. The divisors differ, so that each value of a limit occurs with each
+        // value of the others.
+        configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         // Some workers have room for only a few records. They pass over further records, and read them again later.
         configuration.fanoutRecordBytesMax = [64 << 20, 1_500, 3_000][Int(seed / 8 % 3)]
-        configuration.pagesMax = [1, 8, 64][Int(seed % 3)]
         if seed / 24 % 2 == 0 { configuration.pageBytesMax = 1 }
         core = Audiences(configuration: configuration)
     }

@@ -27,7 +27,7 @@ extension Simulation {
         (hadForcedMove, hadPartitionAddition) = (true, true)
         trace?("\(nowMilliseconds % 1_000_000) partition \(log.count) is added")
         log.append([])
-        commits.append(PartitionProgress(committableOffset: 0, metadata: []))
+        committedProgress.append(PartitionProgress(committableOffset: 0, metadata: []))
         owners.append(0)
         assign(log.count - 1, to: random.number(0...workers.count - 1))
     }
@@ -36,7 +36,7 @@ extension Simulation {
         owners[partition] = owner
         let worker = workers[owner]
         guard let indexInCore = worker.core.assign(number: Int32(partition)) else { return }
-        let commit = commits[partition]
+        let commit = committedProgress[partition]
         let skippedRecordCount = commit.metadata.withUnsafeBytes {
             worker.core.restoreSettledOffsets(
                 indexInCore,
@@ -132,9 +132,9 @@ extension Simulation {
         guard workers.contains(where: { $0 === worker }) else { return }
         if isForced { hadForcedMove = true }
         if let progress = worker.core.progress(indexInCore),
-            progress.committableOffset >= commits[partition].committableOffset
+            progress.committableOffset >= committedProgress[partition].committableOffset
         {
-            commits[partition] = progress
+            committedProgress[partition] = progress
         }
         worker.core.release(partition: indexInCore, now: worker.moment(nowMilliseconds))
         worker.assignments[partition] = nil

@@ -108,7 +108,7 @@ extension Simulation {
         let value = Array(record.value)
         switch outgoingRecord.kind {
         case .fanout:
-            guard let instruction = record.instruction else {
+            guard let instruction = record.fanoutInstruction else {
                 preconditionFailure("a fan-out record has an instruction")
             }
             let key = Array(record.key).reduce(7) { ($0 &* 31 &+ Int($1)) & 0xFFFF }

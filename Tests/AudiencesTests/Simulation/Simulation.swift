@@ -38,7 +38,7 @@ final class Simulation {
     var faultsUntilMilliseconds: Int64 = 0
     var store: AudienceStoreModel
     var log: [[SimulatedFanout]]
-    var commits: [PartitionProgress]
+    var committedProgress: [PartitionProgress]
     var workers: [SimulatedWorker] = []
     var owners: [Int] = []
     /// The index of the worker that reads the commands.
@@ -91,7 +91,7 @@ final class Simulation {
         parameters = SimulationParameters(&random, kind: kind)
         store = AudienceStoreModel(nowMilliseconds: nowMilliseconds, unarrangedPageBytesMax: RoundHarness.pageBytesMax)
         log = Array(repeating: [], count: parameters.partitionCount)
-        commits = Array(
+        committedProgress = Array(
             repeating: PartitionProgress(committableOffset: 0, metadata: []),
             count: parameters.partitionCount
         )
@@ -392,9 +392,9 @@ final class Simulation {
     private func commit(_ worker: SimulatedWorker) {
         for (partition, entry) in worker.assignments {
             guard let progress = worker.core.progress(entry.indexInCore),
-                progress.committableOffset >= commits[partition].committableOffset
+                progress.committableOffset >= committedProgress[partition].committableOffset
             else { continue }
-            commits[partition] = progress
+            committedProgress[partition] = progress
         }
     }
 }

@@ -68,11 +68,12 @@ struct LivePageTests {
     }
 
     @Test func `The page shows some phones in full, spread over all phones`() {
-        #expect(PageEventWriter.largePhoneNumbers(phoneCount: 0) == [])
-        #expect(PageEventWriter.largePhoneNumbers(phoneCount: 3) == [0, 1, 2])
-        let largePhones = PageEventWriter.largePhoneNumbers(phoneCount: 3_000)
+        #expect(PageEventWriter.focusedPhoneNumbers(phoneCount: 0) == [])
+        #expect(PageEventWriter.focusedPhoneNumbers(phoneCount: 3) == [0, 1, 2])
+        let focusedPhones = PageEventWriter.focusedPhoneNumbers(phoneCount: 3_000)
         #expect(
-            largePhones.count == PageEventWriter.largePhonesMax && largePhones.first == 62 && largePhones.last == 2_937
+            focusedPhones.count == PageEventWriter.focusedPhonesMax && focusedPhones.first == 62
+                && focusedPhones.last == 2_937
         )
     }
 

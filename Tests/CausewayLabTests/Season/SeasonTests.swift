@@ -16,8 +16,7 @@ struct SeasonTests {
         #expect(season.ballCount == 14_286)
         let steps = season.matches.map { $0.steps() }
         #expect(steps.reduce(0) { $0 + $1.count } == 14_286 + 60)
-        // 720 wickets, 2,524 boundaries and 60 results have an alert. No ball is both a wicket and a
-        // boundary.
+        // 720 wickets, 2,524 boundaries and 60 results have an alert. No ball is both a wicket and a boundary.
         #expect(steps.reduce(0) { $0 + $1.count { $0.alert != nil } } == 720 + 2_524 + 60)
     }
 

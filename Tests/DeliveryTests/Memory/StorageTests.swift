@@ -7,7 +7,7 @@ import Testing
 
 /// A ring of indices keeps their order while it grows and wraps. (R3)
 @Suite struct IndexQueueTests {
-    private func drain(_ queue: inout IndexQueue<UInt32>) -> [UInt32] {
+    private func popAll(from queue: inout IndexQueue<UInt32>) -> [UInt32] {
         var elements: [UInt32] = []
         while let element = queue.popFirst() { elements.append(element) }
         return elements
@@ -20,8 +20,8 @@ import Testing
         for number in 1...3 as ClosedRange<UInt32> { queue.append(number) }
         #expect(queue.first == 1)
         #expect(queue.count == 3)
-        #expect(drain(&queue) == [1, 2, 3])
-        #expect(drain(&queue) == [])
+        #expect(popAll(from: &queue) == [1, 2, 3])
+        #expect(popAll(from: &queue) == [])
     }
 
     @Test func `A prepended index is the first`() {
@@ -29,7 +29,7 @@ import Testing
         queue.append(2)
         queue.prepend(1)
         queue.prepend(0)
-        #expect(drain(&queue) == [0, 1, 2])
+        #expect(popAll(from: &queue) == [0, 1, 2])
     }
 
     @Test(arguments: 1...10 as ClosedRange<UInt64>) func `The queue agrees with an array`(seed: UInt64) {
@@ -54,7 +54,7 @@ import Testing
             #expect(queue.count == model.count)
             #expect(queue.first == model.first)
         }
-        #expect(drain(&queue) == model)
+        #expect(popAll(from: &queue) == model)
     }
 }
 

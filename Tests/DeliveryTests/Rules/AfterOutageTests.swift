@@ -153,8 +153,8 @@ import Testing
 
     // MARK: - An assignment
 
-    /// Until the end of the log is known, the shell assumes a lag above `readAheadLagRecords`. The real lag
-    /// may be smaller.
+    /// Until the end of the log is known, the shell assumes a lag above `readAheadLagRecords`. The real lag may be
+    /// smaller.
     @Test func `After an assignment a lane reads to the end, even if the lag is small`() {
         let core = Self.makeCore()
         core.noteLag(101, isAssumed: true)

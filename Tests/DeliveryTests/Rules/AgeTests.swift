@@ -173,8 +173,8 @@ import Testing
         #expect(core.results.first?.reason == "alertExpired")
     }
 
-    /// An update that was held in Redis and carries the alert of an older command. The alert is 301 s old:
-    /// one second too old.
+    /// An update that was held in Redis and carries the alert of an older command. The alert is 301 s old: one second
+    /// too old.
     private static var heldUpdateWithOlderAlert: String {
         let alertMember = #""alertTimestamp":\#(CoreHarness.startSeconds - 301),"#
         return CommandText.update(2, alert: true, beside: alertMember)
@@ -212,7 +212,7 @@ import Testing
         #expect(try !#require(carryingCore.push()).body.contains("alert"))
     }
 
-    @Test func `A held alert that is too old is not taken over`() throws {
+    @Test func `No state carries a held alert that is too old`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(-301))

@@ -95,7 +95,7 @@ import Testing
     }
 
     /// The alert is older than the end, so it belongs to the life that the end ends.
-    @Test func `A late end takes over the older alert that a newer state carried`() throws {
+    @Test func `A late end carries the older alert that a newer state carried before`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(5), .end(3))
         #expect(core.outcomes == [])

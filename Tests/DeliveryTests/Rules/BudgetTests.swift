@@ -9,22 +9,35 @@ import Testing
     /// The start of second 1 has expired when this time has passed since the test began. A start is valid for 600 s.
     private static let startExpiresAfterMilliseconds: Int64 = 602_010
 
-    @Test(
-        arguments: [
-            (.update(1), false, false), (.alert(1), true, true), (.end(1), true, true),
-            (.update(1, beside: #""priority":10,"#), true, false), (.end(1, beside: #""priority":5,"#), false, true),
-            (.alert(1, beside: #""priority":5,"#), false, true),
-        ] as [(String, Bool, Bool)]
-    )
+    /// A command, and the admission that the core asks for.
+    struct AdmissionCase: Sendable {
+        var record: String
+        var requestsHighPriority: Bool
+        var mayUseReserve: Bool
+
+        init(_ record: String, requestsHighPriority: Bool, mayUseReserve: Bool) {
+            self.record = record
+            self.requestsHighPriority = requestsHighPriority
+            self.mayUseReserve = mayUseReserve
+        }
+    }
+
+    @Test(arguments: [
+        AdmissionCase(.update(1), requestsHighPriority: false, mayUseReserve: false),
+        AdmissionCase(.alert(1), requestsHighPriority: true, mayUseReserve: true),
+        AdmissionCase(.end(1), requestsHighPriority: true, mayUseReserve: true),
+        AdmissionCase(.update(1, beside: #""priority":10,"#), requestsHighPriority: true, mayUseReserve: false),
+        AdmissionCase(.end(1, beside: #""priority":5,"#), requestsHighPriority: false, mayUseReserve: true),
+        AdmissionCase(.alert(1, beside: #""priority":5,"#), requestsHighPriority: false, mayUseReserve: true),
+    ])
     func `A command requests its priority, and may use the reserve for an alert or an end`(
-        record: String,
-        requestsHighPriority: Bool,
-        mayUseReserve: Bool
+        admissionCase: AdmissionCase
     ) throws {
         let core = CoreHarness()
-        core.receive(record)
-        #expect(try core.oldestCall.admission?.requestsHighPriority == requestsHighPriority)
-        #expect(try core.oldestCall.admission?.mayUseReserve == mayUseReserve)
+        core.receive(admissionCase.record)
+        let admission = try #require(try core.oldestCall.admission)
+        #expect(admission.requestsHighPriority == admissionCase.requestsHighPriority)
+        #expect(admission.mayUseReserve == admissionCase.mayUseReserve)
     }
 
     @Test func `A push that the budget does not allow is sent with priority 5`() throws {
@@ -299,8 +312,8 @@ import Testing
         #expect(core.settlements.contains("s1 refunded"))
     }
 
-    /// A start has drawn from the budget and waits. Its partition moves to another worker, where the start
-    /// draws again. So the core refunds the first draw.
+    /// A start has drawn from the budget and waits. Its partition moves to another worker, where the start draws again.
+    /// So the core refunds the first draw.
     @Test(arguments: [false, true]) func `A dropped start gets its draw refunded`(isLost: Bool) {
         let core = CoreHarness()
         core.receive(.start(1))

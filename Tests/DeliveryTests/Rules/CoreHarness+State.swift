@@ -13,8 +13,7 @@ extension CoreHarness {
 
     var committableOffset: Int64? { committableOffset(commandsPartition) }
 
-    // Tests read the core through these properties and functions, because a test macro cannot use a
-    // noncopyable value.
+    // Tests read the core through these properties and functions, because a test macro cannot use a noncopyable value.
     var canReceive: Bool { delivery.canReceive }
     var inProgressRecordCount: Int { delivery.inProgressRecordCount }
     var nextDueMilliseconds: Int64? { delivery.nextDueMilliseconds }

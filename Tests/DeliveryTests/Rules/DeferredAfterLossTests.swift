@@ -44,8 +44,8 @@ import Testing
         #expect(core.committableOffset(core.deferredPartition) == 1)
     }
 
-    /// The alert was deferred, read again and sent. Then Redis lost its data, and the worker reads the
-    /// commands partition again.
+    /// The alert was deferred, read again and sent. Then Redis lost its data, and the worker reads the commands
+    /// partition again.
     @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.makeCore()
         let deferredCommand = try deferAlert(core)

@@ -107,7 +107,7 @@ import Testing
 
     /// The current command u6 waits for a retry and carries the alert of u2, which is older than the end e3. The newer
     /// update u7 replaces u6.
-    @Test func `The end takes over an older alert from the update that replaces the current one`() throws {
+    @Test func `An older alert moves to the end from the update that replaces the current one`() throws {
         let core = coreWithPush(of: .update(1))
         core.receive(.alert(2))
         core.receive(.update(6))

@@ -117,8 +117,8 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
-    /// The first registration has released a start, which waits for the budget. A second registration
-    /// releases the same start.
+    /// The first registration has released a start, which waits for the budget. A second registration releases the same
+    /// start.
     @Test func `A held start that two records released is settled by only one of them`() throws {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())

@@ -118,8 +118,7 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
-    /// Redis has lost the timetable, so reading the start again must write the activity to the timetable
-    /// again. (R25)
+    /// Redis has lost the timetable, so reading the start again must write the activity to the timetable again. (R25)
     @Test func `A start that is read again reports that its activity was alive then, and is not sent`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)

@@ -41,8 +41,8 @@ import Testing
         #expect(bodies.count { $0.contains("alert") } == 1)
     }
 
-    /// The commit's metadata names the records that settled above a waiting record. These records also count
-    /// as read again.
+    /// The commit's metadata names the records that settled above a waiting record. These records also count as read
+    /// again.
     @Test func `A record that settled above a waiting one counts as read again`() throws {
         let previousCore = CoreHarness()
         previousCore.receive(.update(1), .update(2, of: "b"))

@@ -15,8 +15,7 @@ import Testing
         core.elapse(15_020)
         #expect(core.outstandingCalls == ["admit u1"])
         core.reply(.send)
-        // The budget is still empty, so the push waits again. The core does not count this wait as an
-        // attempt.
+        // The budget is still empty, so the push waits again. The core does not count this wait as an attempt.
         #expect(core.sendPush(permitsRetry: false) == nil)
         core.elapseBudgetPause()
         core.reply(.send)

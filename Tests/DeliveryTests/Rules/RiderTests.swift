@@ -7,7 +7,7 @@ import Testing
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
-    @Test func `A newer state takes over the alert of the held command`() throws {
+    @Test func `A newer state carries the alert of the held command`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == false)
@@ -55,7 +55,7 @@ import Testing
         #expect(core.outcomes == ["u2 failed"])
     }
 
-    @Test func `An alert that was taken over moves to the next newer state`() throws {
+    @Test func `A held alert that a state carries moves to the next newer state`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
@@ -71,26 +71,22 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// 1. The token of u2 releases the held state u8. This state carries the alert of u2.
-    /// 2. The update u9 waits, and u8 becomes its rider.
-    /// 3. The alert u5 has waited for a carrier, and is newer. So u5 replaces u8 as the rider of u9.
-    /// 4. The update u10 replaces u9, and takes over the alert of u5.
+    /// The update u9 waits behind the start s7, and gets two riders one after the other:
+    /// 1. The token of u2 releases the held state u8. This state carries the alert of u2, and becomes the rider of u9.
+    /// 2. The alert u5 has waited for a carrier, and is newer. So u5 replaces u8 as the rider of u9.
+    ///
+    /// Then the update u10 replaces u9, and carries the alert of u5.
     @Test func `A newer alert becomes the rider of a state that already has a rider`() throws {
         let core = CoreHarness()
-        core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
-        core.reply(.alertAwaitsCarrier)
-        core.reply(.registered, held: .update(8))
+        supersedeAlertWithToken(2, byHeldUpdate: 8, core)
         core.receive(.alert(5))
         core.receive(.start(7))
         core.receive(.update(9))
         core.reply(.alertAwaitsCarrier)
-        core.acknowledgeAll()
-        core.reply(.registered, held: .update(8), toNewest: true)
+        releaseHeldUpdate(8, core)
         core.receive(.update(10))
         #expect(core.outcomes == ["u2 superseded", "u8 superseded", "u9 superseded"])
-        core.reply(.tokenFound)
-        core.admitAndRespond()
-        core.acknowledgeAll()
+        sendStart(core)
         #expect(core.outcomes.last == "s7 accepted")
         core.elapse(60_000)
         core.reply(.send)
@@ -98,6 +94,25 @@ import Testing
             try #require(core.push()).body.hasPrefix(AlertTests.bodyPrefix(withAlert: 5)),
             "the newer of the two alerts"
         )
+    }
+
+    /// Receives an alert with a token. Redis replies that it holds a newer update for this token.
+    private func supersedeAlertWithToken(_ second: Int64, byHeldUpdate heldSecond: Int64, _ core: CoreHarness) {
+        core.receive(.alert(second, beside: #""token":"ABCDEF0123456789","environment":"production","#))
+        core.reply(.alertAwaitsCarrier)
+        core.reply(.registered, held: .update(heldSecond))
+    }
+
+    /// Lets the superseded alert's record register its token. Redis then releases the held update.
+    private func releaseHeldUpdate(_ second: Int64, _ core: CoreHarness) {
+        core.acknowledgeAll()
+        core.reply(.registered, held: .update(second), toNewest: true)
+    }
+
+    private func sendStart(_ core: CoreHarness) {
+        core.reply(.tokenFound)
+        core.admitAndRespond()
+        core.acknowledgeAll()
     }
 
     @Test func `A superseded alert waits for the state that superseded it`() throws {
@@ -186,7 +201,7 @@ import Testing
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
     }
 
-    @Test func `A start drops a waiting rider of the earlier life`() {
+    @Test func `A start supersedes an alert of the earlier life that waits for a carrier`() {
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
@@ -308,9 +323,8 @@ import Testing
         #expect(core.settlements.last == "u4 accepted")
     }
 
-    /// The command u2 superseded u1 while u1 waited for a stream. Then the partition of u2 is revoked, and
-    /// the core drops u2. Now u1 must wait for a token like any other command, and must not settle as
-    /// superseded.
+    /// The command u2 superseded u1 while u1 waited for a stream. Then the partition of u2 is revoked, and the core
+    /// drops u2. Now u1 must wait for a token like any other command, and must not settle as superseded.
     @Test func `A rider that is sent by itself again is held like any other command`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

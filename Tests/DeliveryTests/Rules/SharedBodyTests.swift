@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Many activities get the same state. The core has the state's bytes once, and each push still has the
-/// content of its own command.
+/// Many activities get the same state. The core has the state's bytes once, and each push still has the content of its
+/// own command.
 @Suite struct SharedBodyTests {
     private static let firstTimestamp = CoreHarness.startSeconds + 1
 
@@ -98,8 +98,8 @@ import Testing
         #expect(Self.bodyAddress(pushes[1], core) == Self.bodyAddress(pushes[2], core))
     }
 
-    /// The core reads and remembers a record's `aps` dictionary. Bytes that follow the dictionary may then
-    /// show that the record is invalid.
+    /// The core reads and remembers a record's `aps` dictionary. Bytes that follow the dictionary may then show that
+    /// the record is invalid.
     @Test func `The body of a refused record is not used for later records`() throws {
         let core = CoreHarness()
         let invalidCommand = String(String.update(2, of: "b").dropLast()) + #","priority":7}"#

@@ -19,7 +19,7 @@ import Testing
         #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
     }
 
-    /// The newer command's body takes over the alert, and moves in memory to make room for the alert.
+    /// The alert is written into the newer command's body. The body moves in memory to make room for it.
     @Test func `A trace stays when the body moves in memory`() {
         let core = CoreHarness()
         receive(.alert(1), trace: "the alert's", core)
@@ -43,8 +43,7 @@ import Testing
         #expect(core.deadLetters.map(\.value) == ["{"])
     }
 
-    /// Redis does not keep the command's own trace, so the command continues in the trace of the
-    /// registration.
+    /// Redis does not keep the command's own trace, so the command continues in the trace of the registration.
     @Test func `A released command continues in the registration's trace`() {
         let core = CoreHarness()
         core.receiveOne(CommandText.registration(), partition: core.registrationsPartition, trace: "registration's")

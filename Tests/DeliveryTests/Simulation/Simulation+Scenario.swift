@@ -207,8 +207,7 @@ extension Simulation {
         _ = log.append(topic: SimulatedLog.registrationsTopic, key: activity, value: value, at: now)
     }
 
-    /// Gives the phone a new token, which Redis does not know yet. Returns nil if the activity has ended on
-    /// the phone.
+    /// Gives the phone a new token, which Redis does not know yet. Returns nil if the activity has ended on the phone.
     @discardableResult private func giveToken(_ activity: String) -> SimulatedPhone? {
         guard var phone = phones[activity], !phone.hasEnded else { return nil }
         lastTokenNumber += 1

@@ -1,5 +1,5 @@
 /// The claim of a round (``RoundSlot``) on its range in the store, and the losses of the claim. See
-/// ``Audiences/claimLost(_:areMembersLost:now:)``.
+/// ``Audiences/claimLost(_:areMembersLost:now:)``. The limits that are named here are in `Audiences+LostClaims.swift`.
 struct RoundClaim: BitwiseCopyable {
     /// The number under which the store knows the claim. Each attempt to claim the range has a new random number.
     private(set) var number: UInt64
@@ -18,9 +18,9 @@ struct RoundClaim: BitwiseCopyable {
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0
-    /// Since when the present claim counts as held (monotonic milliseconds): since the end of the pause before the
-    /// claim. Nil: it is the round's first claim. The store may have granted the claim later, because the round has
-    /// waited for members since. So `consecutiveLossCount` may begin again too early, which does no harm.
+    /// When the pause before the present claim ended (monotonic milliseconds). Nil: it is the round's first claim. From
+    /// this time on, the claim counts as held. The store may have granted it later, because after the pause the round
+    /// may have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
     @CompactOptional private(set) var heldSinceMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.

@@ -14,7 +14,8 @@ struct RoundMembers: BitwiseCopyable {
     /// The lowest position of a parked member; `.max`: none is parked. The round stops one lap (``RoundProgress``)
     /// above this position: the same member has its next turn there, and must not get two pushes at once. (R28)
     var lowestParkedPosition: UInt64 = .max
-    /// The earliest time at which a parked member is due (monotonic milliseconds); `.max`: no parked member waits for a
-    /// time. The core does not search the list of parked members before this time.
+    /// For each environment: the earliest time at which one of its parked members is due (monotonic milliseconds);
+    /// `.max`: none of them waits for a time. Before this time, the core does not search the list for a member of the
+    /// environment.
     var parkedDueMilliseconds: ByEnvironment<Int64> = .init(repeating: .max)
 }

@@ -10,9 +10,9 @@ import LiveActivity
 ///   counted separately. A start is never permitted twice.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
 ///
-/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of
-/// them is the newest state. An activity that no phone ever had needs no end. If a start is lost, the updates
-/// of its activity do not count as lost too.
+/// Age counts from `aps.timestamp`. Invalid commands and commands after an end have no effect, so none of them is the
+/// newest state. An activity that no phone ever had needs no end. If a start is lost, the updates of its activity do
+/// not count as lost too.
 struct OutageChecker {
     private let ageLimits: AgeLimits
     private let alertRepeatCauses: [AlertRepeatCause]
@@ -86,7 +86,7 @@ struct OutageChecker {
             if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
                 findings.oldPushes.append("\(observations.activity): \(command.version.sequence) after a newer one")
             }
-            checkAge(of: push, command, in: observations)
+            reportExceededAges(of: push, command, in: observations)
             if let alert = observations.alert(of: push) {
                 if let newestAlert, alert.version < newestAlert.version {
                     findings.oldPushes.append(
@@ -101,7 +101,7 @@ struct OutageChecker {
         }
     }
 
-    private mutating func checkAge(
+    private mutating func reportExceededAges(
         of push: OutageHistory.Push,
         _ command: OutageHistory.Command,
         in observations: ActivityObservations
@@ -266,8 +266,8 @@ private struct ActivityObservations {
     let commands: [OutageHistory.Command]
     /// The valid commands up to the first end. Commands after an end have no effect.
     let commandsUntilFirstEnd: ArraySlice<OutageHistory.Command>
-    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the
-    /// lifetime caused are left out.
+    /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the lifetime caused
+    /// are left out.
     let acceptedPushes: [OutageHistory.Push]
     /// The ends that Causeway made because the lifetime had ended. They are the only pushes without a state, because
     /// every command of a case has a state.

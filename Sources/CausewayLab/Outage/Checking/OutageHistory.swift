@@ -73,8 +73,8 @@ struct AgeLimits: Equatable {
     var updateSecondsMax: Int64 = 8 * 3_600
     var endSecondsMax: Int64 = 12 * 3_600
 
-    /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push arrives a short time after
-    /// it was sent.
+    /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push arrives a short time after it was
+    /// sent.
     static let toleranceMilliseconds: Int64 = 2_000
 
     func secondsMax(of event: Event) -> Int64 {

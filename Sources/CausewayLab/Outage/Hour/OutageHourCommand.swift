@@ -1,8 +1,8 @@
 import ArgumentParser
 import CausewayCommandLine
 
-/// `causeway-lab outage-hour`: makes one app's APNs host unreachable for an hour and checks that the other
-/// app is not affected.
+/// `causeway-lab outage-hour`: makes one app's APNs host unreachable for an hour and checks that the other app is not
+/// affected.
 struct OutageHourCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage-hour",

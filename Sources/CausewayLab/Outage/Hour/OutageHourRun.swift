@@ -91,7 +91,7 @@ final class OutageHourRun {
         if let signal = interruption.pendingSignal { throw LabError("interrupted (signal \(signal))") }
         try deployment.throwIfAnyProcessHasEnded()
         commandProducer.takeDeliveryReports()
-        try outcomeCounter.drain()
+        try outcomeCounter.readArrivedRecords()
         usleep(Self.pollIntervalMicroseconds)
     }
 

@@ -3,8 +3,7 @@ struct OutageHourSchedule {
     static let affectedAppName = "affected"
     static let healthyAppName = "healthy"
 
-    /// The minutes before the outage. The table shows them, so that a reader can compare the outage with
-    /// them.
+    /// The minutes before the outage. The table shows them, so that a reader can compare the outage with them.
     var minutesBeforeOutage = 3
     var outageMinutes = 60
     /// How many minutes the run goes on after the affected app's APNs host is reachable again.

@@ -11,7 +11,7 @@ final class OutcomeCounter {
     }
 
     /// Reads the records that have arrived, up to a limit for each call.
-    func drain() throws(LabError) { _ = try reader.drain(countMessage) }
+    func readArrivedRecords() throws(LabError) { _ = try reader.readArrivedRecords(countMessage) }
 
     private func countMessage(_ message: borrowing Message) {
         guard let value = message.value, let outcome = ResultSummary(scanning: value).outcome else { return }

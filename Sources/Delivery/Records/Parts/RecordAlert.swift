@@ -3,8 +3,8 @@ import LiveActivity
 /// What the lane knows about the alert of an update or end, beside the alert in the body (`RecordSlot.bodyLayout`). No
 /// meaning for a start, whose alert is neither carried nor removed.
 struct RecordAlert: BitwiseCopyable {
-    /// The version of the command that brought the alert in the body, if another record brought it: an older command,
-    /// or a command that Redis held. Nil: the body has no alert, or this record brought it.
+    /// The version of the command whose alert is in the body, if it is another command: an older one, or one that Redis
+    /// held. Nil: the body has no alert, or the command's own.
     var sourceVersion: Version?
     /// What the lane did about the alert of an older command that Redis holds.
     var heldStatus = HeldAlertStatus.notReported
@@ -21,7 +21,7 @@ enum HeldAlertStatus: UInt8 {
     /// - The held command has no alert, or is not valid.
     /// - The alert of the held command is too old.
     /// - This command has an alert of its own, or carries one.
-    case takenOrNotNeeded
+    case movedOrNotNeeded
     /// With the held alert, this command's body would be too large for APNs.
     case doesNotFit
 }
