@@ -119,7 +119,7 @@ lint-deps:
 	@.ci/packages lua5.1 python3
 
 # The Redis scripts contain placeholders for constants, @NAME@. To check the syntax, a 0 replaces each of them.
-lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, metrics, keys; names of files, tests, moments; in pages, comments
+lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, names, comments, pages, and that nothing is unused or unlisted
 	swift format lint --strict --parallel --recursive $(FORMATTED)
 	@files=$$(find Sources -name '*.lua') && test -n "$$files" && for file in $$files; do \
 	    sed 's/@[A-Z_]*@/0/g' "$$file" | luac5.1 -p - || { echo "$$file is not valid Lua"; exit 1; }; done
@@ -141,6 +141,8 @@ lint: lint-deps ## Check formatting, Lua syntax, lengths, plain English, metrics
 	.ci/key-uses
 	.ci/outcome-places --self-test
 	.ci/outcome-places
+	.ci/decision-places --self-test
+	.ci/decision-places
 	.ci/moments --self-test
 	.ci/moments
 

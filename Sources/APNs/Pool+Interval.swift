@@ -39,7 +39,7 @@ extension Pool {
             }
         }
         if let token = trialToken, tokenSource.isKeyTrialObsolete(token) { trialToken = nil }
-        takeTrialToken()
+        beginKeyTrialIfPossible()
         let generation = tokenSource.keyGeneration
         // Retire `unauthenticated` connections with the old key. Otherwise the next pushes would test tokens of this
         // key, which the pool no longer needs.
@@ -54,18 +54,18 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Takes the token of a new key, the candidate, to try the key. Does so in two cases:
+    /// Begins to try a new key, the candidate: takes its token from the token source. Does so in two cases:
     ///
     /// - APNs accepts the key in use. The connections with this key keep sending during the trial.
     /// - The breaker is open because APNs refuses the key in use. The pool retires the connections with this key:
     ///   otherwise they would get the breaker's probes, and no push would try the candidate.
-    private func takeTrialToken() {
+    private func beginKeyTrialIfPossible() {
         let isUsedKeyRefused = breaker.cause == .providerToken
         let isUsedKeyAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
         guard intervalCounts.endedPushCount > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else {
             return
         }
-        trialToken = tokenSource.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
+        trialToken = tokenSource.beginKeyTrial(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isUsedKeyRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }

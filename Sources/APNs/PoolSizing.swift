@@ -51,7 +51,7 @@ struct PoolSizing {
     static let failurePercentMax = 10
     /// The pool wants no further connection if the interval's mean round trip was slow: more than this many times as
     /// long as the shortest round trip that the pool remembers, and longer than ``fastRoundTripMillisecondsMax``.
-    static let roundTripFactorMax: Int64 = 4
+    static let fastRoundTripFactorMax: Int64 = 4
     /// A mean round trip of at most this time never counts as slow, because the loop itself may cause a large part of
     /// so short a time.
     static let fastRoundTripMillisecondsMax: Int64 = 250
@@ -121,12 +121,12 @@ struct PoolSizing {
     }
 
     /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was
-    /// slow (``roundTripFactorMax``).
+    /// slow (``fastRoundTripFactorMax``).
     private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
         if counts.failedPushCount * 100 > counts.endedPushCount * Self.failurePercentMax { return true }
         guard counts.responseCount > 0 else { return false }
         let meanRoundTripMilliseconds = counts.roundTripMillisecondsSum / Int64(counts.responseCount)
         return meanRoundTripMilliseconds > Self.fastRoundTripMillisecondsMax
-            && meanRoundTripMilliseconds / Self.roundTripFactorMax > shortestRoundTripMilliseconds
+            && meanRoundTripMilliseconds / Self.fastRoundTripFactorMax > shortestRoundTripMilliseconds
     }
 }

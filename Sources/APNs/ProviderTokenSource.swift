@@ -199,10 +199,10 @@ public final class ProviderTokenSource: Sendable {
     /// without pushes gets no result.
     static let keyTrialSecondsMax: Int64 = 30
 
-    /// Returns the candidate key's token to the first pool that asks. This pool must try the token, and then call
-    /// `endKeyTrial`. Until then other pools get nil, but for at most `keyTrialSecondsMax`. Without a candidate, every
-    /// pool gets nil. A candidate that cannot sign a token is discarded.
-    func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
+    /// Begins a trial of the candidate key: returns its token to the first pool that asks. This pool must try the
+    /// token, and then call `endKeyTrial`. Until then other pools get nil, but for at most `keyTrialSecondsMax`.
+    /// Without a candidate, every pool gets nil. A candidate that cannot sign a token is discarded.
+    func beginKeyTrial(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidateSigner = state.candidateSigner,
                 state.trialToken == nil || unixSeconds - state.keyTrialBeganAtSeconds >= Self.keyTrialSecondsMax
@@ -218,7 +218,7 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the trial of this token (`takeTrialToken`) must end, because its key is neither in use nor the candidate
+    /// Whether the trial of this token (`beginKeyTrial`) must end, because its key is neither in use nor the candidate
     /// any longer: the key failed in another pool, or a newer candidate replaced it.
     func isKeyTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
@@ -226,7 +226,7 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Records the result of the trial of a token from `takeTrialToken`. Does nothing if this trial is no longer under
+    /// Records the result of the trial of a token from `beginKeyTrial`. Does nothing if this trial is no longer under
     /// way: a newer candidate was offered, or another pool now tries the candidate.
     func endKeyTrial(of token: ProviderToken, _ result: KeyTrialResult) {
         state.withLock { state in

@@ -8,7 +8,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument that has the pace, and ``CallPaceBits`` | for a 429 the number of the pace's argument, otherwise 0 |
+/// | 14 | the number of the pace's argument, and ``CallPaceBits`` | for a 429 the number of the pace, otherwise 0 |
 /// | 15 | ``CallRequestBits`` | the ``SettlementCode`` and ``CallRequestBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
@@ -79,14 +79,14 @@ struct CallBatch: ~Copyable {
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = findOrAddArgumentNumber(for: admission.pace)
         let isRepeatedKey = keys.append(key)
-        let byte15 = CallRequestBits.bits(of: admission) | (isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0)
+        let requestBits = CallRequestBits.bits(of: admission) | (isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallPaceBits.isTooOldBit : 0
         let rereadBit = admission.isReread && admission.registration != nil ? CallPaceBits.isRereadBit : 0
         let newerLifeBit = admission.isEnd && admission.endsNewerLife ? CallPaceBits.endsNewerLifeBit : 0
         writer.writeCallHead(
-            byte14: paceNumber | ageBit | rereadBit | newerLifeBit,
-            byte15: byte15,
+            paceBits: paceNumber | ageBit | rereadBit | newerLifeBit,
+            requestBits: requestBits,
             admission.version,
             admission.digest
         )
@@ -117,9 +117,9 @@ struct CallBatch: ~Copyable {
             (retirement == nil ? 0 : CallRequestBits.tokenFollowsBit)
             | (alert == nil ? 0 : CallRequestBits.alertFollowsBit)
         let repeatBit = isRepeatedKey ? CallRequestBits.keyRepeatsBit : 0
-        let byte15 = code.rawValue | CallRequestBits.isSettlementBit | followBits | repeatBit
+        let requestBits = code.rawValue | CallRequestBits.isSettlementBit | followBits | repeatBit
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.writeCallHead(byte14: paceNumber, byte15: byte15, version, digest)
+        writer.writeCallHead(paceBits: paceNumber, requestBits: requestBits, version, digest)
         if let retirement {
             // Without a time from APNs, the token must be retired whenever it was registered. So the call has the
             // latest possible time.
@@ -139,7 +139,7 @@ struct CallBatch: ~Copyable {
 
     /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
+        let argumentCount = ScriptCallPrefixes.argumentCount + 2 + count + paceCount
         var writer = RedisCommandWriter(room, argumentCount: argumentCount)
         writer.writeVerbatim(prefix)
         writer.writeArgument(number: count)

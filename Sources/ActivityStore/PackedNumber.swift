@@ -16,7 +16,7 @@ enum PackedNumber {
     /// 1–4. Byte 7 is the token's form with flags, bytes 5–6 are the token's length with flags, and bytes 1–4 are the
     /// last second in which Redis admits updates.
     static let lengthFactor: Int64 = 1 << 32
-    /// See ``lengthFactor``.
+    /// In the number of ``lengthFactor``: byte 7 × this factor.
     static let flagsFactor: Int64 = 1 << 48
 }
 

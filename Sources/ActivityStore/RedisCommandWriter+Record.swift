@@ -98,10 +98,14 @@ extension RedisCommandWriter {
     // MARK: - Parts of an argument
 
     /// Writes bytes 1 to 26 of a call of a ``CallBatch``.
-    mutating func writeCallHead(byte14: UInt8, byte15: UInt8, _ version: Version, _ digest: UInt64) {
+    ///
+    /// - Parameters:
+    ///   - paceBits: byte 14, the number of the pace's argument and ``CallPaceBits``.
+    ///   - requestBits: byte 15, ``CallRequestBits``; in a settlement also the ``SettlementCode``.
+    mutating func writeCallHead(paceBits: UInt8, requestBits: UInt8, _ version: Version, _ digest: UInt64) {
         writeStoredVersion(version)
-        writeByte(byte14)
-        writeByte(byte15)
+        writeByte(paceBits)
+        writeByte(requestBits)
         writeNumber(UInt64(clamping: version.timestamp), byteCount: StoredActivity.secondsBytes)
         writeNumber(StoredDigest.value(of: digest), byteCount: StoredDigest.byteCount)
     }

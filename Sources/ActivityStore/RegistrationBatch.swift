@@ -95,7 +95,7 @@ struct RegistrationBatch: ~Copyable {
 
     /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 3 + count)
+        var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 3 + count)
         writer.writeVerbatim(prefix)
         writer.writeArgument(number: count)
         writer.writeVerbatim(keys.bytes)

@@ -24,10 +24,10 @@ public enum StoreLimits {
     /// these writes): twice the 12 hours for which a Live Activity can stay on the Lock Screen, plus an hour, because
     /// only the first send verdict in each 1,000 seconds renews the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
-    /// The maximum factor by which a lease grows. Each claim of a life writes a command to Kafka that ends or restarts
-    /// the activity. When a worker reads this command, Redis postpones the next claim by a lease. Each further claim
-    /// would write a further command, so the lease doubles with each claim.
-    public static let leaseGrowthFactorMax: Int64 = 8
+    /// The maximum factor by which the delay of the next claim of a life grows. Each claim writes a command to Kafka
+    /// that ends or restarts the activity. When a worker reads this command, Redis delays the next claim. Each further
+    /// claim would write a further command, so the delay doubles with each claim.
+    public static let claimDelayFactorMax: Int64 = 8
     /// How many claims of a due life the script `lifetime` permits while another end of the activity, such as a
     /// producer's, is admitted but not settled. Normally that end removes the life when it settles. After this many
     /// claims it seems to be lost, and the script removes the life.

@@ -61,7 +61,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("TIME_DIGITS", Int64(StoredTime.digitCount)),
         ("TIME_BYTES", Int64(StoredActivity.millisecondsBytes)),
         ("DOUBLINGS_MAX", Int64(StoreLimits.spacingDoublingsMax)),
-        ("LEASE_FACTOR_MAX", StoreLimits.leaseGrowthFactorMax),
+        ("CLAIM_DELAY_FACTOR_MAX", StoreLimits.claimDelayFactorMax),
         ("CLAIMS_DURING_ANOTHER_END_MAX", StoreLimits.claimsDuringAnotherEndMax),
         // An activity's value: where its parts begin (`AT_`), and their sizes and flags. Lua counts bytes from 1.
         // SETRANGE counts from 0. All writes with SETRANGE begin at the digest, which therefore has a second constant.

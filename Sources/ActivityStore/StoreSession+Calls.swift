@@ -209,10 +209,10 @@ extension StoreSession {
         flush(on: connection)
         let overhead =
             RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3) + RedisCommandWriter.operationBytesMax
-        let prefix = connection.scriptPrefixes[script.rawValue]
-        connection.write(callCount: 0, bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead) {
-            room in
-            var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
+        let prefix = connection.scriptCallPrefixes[script.rawValue]
+        let bytesMax = ScriptCallPrefixes.bytesPerPrefix + key.count + argumentBytes + overhead
+        connection.write(callCount: 0, bytesMax: bytesMax) { room in
+            var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 2 + argumentCount)
             writer.writeVerbatim(prefix)
             writer.writeArgument(letter: UInt8(ascii: "1"))
             writer.writeArgument(key)

@@ -18,14 +18,14 @@ extension StoreSession {
         switch operation {
         case .reportLifetimeEvent(let event, let commandKeptForRestart):
             writeLifetimeReport(event, commandKeptForRestart, tag, timetableKey, activityKey, on: connection)
-        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let firstLeaseMilliseconds):
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let claimDelayMilliseconds):
             writeLifetimeCheck(
                 tag,
                 timetableKey,
                 activityKey,
                 beganAtMilliseconds: beganAtMilliseconds,
                 stateVersion: stateVersion,
-                firstLeaseMilliseconds: firstLeaseMilliseconds,
+                claimDelayMilliseconds: claimDelayMilliseconds,
                 on: connection
             )
         default: preconditionFailure("an operation of another kind")
@@ -113,7 +113,7 @@ extension StoreSession {
         _ activityKey: Bytes,
         beganAtMilliseconds: Int64,
         stateVersion: Version?,
-        firstLeaseMilliseconds: Int64,
+        claimDelayMilliseconds: Int64,
         on connection: RedisConnection
     ) {
         let argumentBytes = 160 + activityKey.count
@@ -122,7 +122,7 @@ extension StoreSession {
             $0.writeArgument(operation: "check")
             $0.writeArgument(activityKey)
             $0.writeArgument(milliseconds: beganAtMilliseconds)
-            $0.writeArgument(milliseconds: firstLeaseMilliseconds)
+            $0.writeArgument(milliseconds: claimDelayMilliseconds)
             if let stateVersion { $0.writeTextArgument(stateVersion) }
         }
     }

@@ -54,10 +54,10 @@ final class StoreSession: RedisSession {
 
     func flushCommandCalls(on connection: RedisConnection) {
         guard commandCallBatch.count > 0 else { return }
-        let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
+        let prefix = connection.scriptCallPrefixes[StoreScript.admit.rawValue]
         connection.write(
             callCount: commandCallBatch.count,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + commandCallBatch.commandBytesMax
+            bytesMax: ScriptCallPrefixes.bytesPerPrefix + commandCallBatch.commandBytesMax
         ) {
             commandCallBatch.write(prefix: prefix, to: $0)
         }
@@ -66,10 +66,10 @@ final class StoreSession: RedisSession {
 
     func flushRegistrations(on connection: RedisConnection) {
         guard registrationBatch.count > 0 else { return }
-        let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
+        let prefix = connection.scriptCallPrefixes[StoreScript.admit.rawValue]
         connection.write(
             callCount: registrationBatch.count,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + registrationBatch.commandBytesMax
+            bytesMax: ScriptCallPrefixes.bytesPerPrefix + registrationBatch.commandBytesMax
         ) { registrationBatch.write(prefix: prefix, to: $0) }
         registrationBatch.removeAll()
     }

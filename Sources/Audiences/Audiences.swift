@@ -40,9 +40,9 @@ import Numbers
 /// and its result → its record settles.
 ///
 /// A *range* is a part of an audience (``SegmentRange``). A *version* is what one command brings to the members of a
-/// range (``RangeVersionSlot``). A *round* (``RoundSlot``) passes through the places of one range again and again, as
-/// long as the range has versions under way. One such pass is a *lap*. The *position* of a round only grows: the
-/// position modulo the length of the range says which place of the range it is.
+/// range (``RangeVersionSlot``). A *round* (``RoundSlot``) goes through the places of one range again and again, as
+/// long as the range has versions under way. Once through the whole range is a *lap*. The *position* of a round only
+/// grows: the position modulo the length of the range says which place of the range it is.
 ///
 /// Each version has a *window*: the positions at which it reaches members. The window begins at the position that the
 /// round had reached when the version came. It is one lap long, or shorter if the version is closed. An example for a
@@ -79,7 +79,7 @@ public struct Audiences: ~Copyable {
     var partitions = PartitionTable<FanoutPartition>()
     var rangeVersions: Slab<RangeVersionSlot>
     /// Bytes of all fan-out records in memory.
-    var recordBytes = 0
+    var fanoutRecordBytes = 0
     var rounds: Slab<RoundSlot>
     var roundsByKey: [RoundKey: RoundIndex] = [:]
     var pages: Slab<PageSlot>

@@ -2,6 +2,7 @@ import APNs
 import CausewayConfiguration
 import Delivery
 import LiveActivity
+import Observability
 import Reactor
 
 /// The pools of connections to APNs, and the sources of their provider tokens.
@@ -18,6 +19,21 @@ extension WorkerSetup {
             }
         }
         return tokenSources
+    }
+
+    /// Makes the labels of the metrics, which name the signing keys by their ids.
+    static func makeLabels(
+        _ configuration: WorkerConfiguration,
+        tokenSources: [AppKey: ProviderTokenSource],
+        keys: [AppKey],
+        version: String
+    ) -> LabelValues {
+        LabelValues(
+            configuration,
+            signingKeys: keys,
+            keyIdentifiers: keys.map { tokenSources[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
+            version: version
+        )
     }
 
     static func makeTokenSource(_ key: AppKey) throws -> ProviderTokenSource {

@@ -11,6 +11,9 @@ import Redis
 
 /// The parts from which the worker's threads are built. `init` makes most of them, so most faults show before any
 /// thread starts.
+///
+/// `@unchecked Sendable` is correct, because no part changes after `init`. The compiler cannot know this: the type
+/// ``PoolConfiguration`` is not declared `Sendable`.
 struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
     let memoryBudget: MemoryBudget
@@ -55,21 +58,12 @@ struct WorkerSetup: @unchecked Sendable {
         let tokenSources = try Self.makeTokenSources(configuration)
         self.tokenSources = tokenSources
         let keys = tokenSources.keys.sorted { ($0.teamIdentifier, $0.file) < ($1.teamIdentifier, $1.file) }
-        metricRegistry = MetricRegistry(
-            labels: LabelValues(
-                configuration,
-                signingKeys: keys,
-                keyIdentifiers: keys.map { tokenSources[$0]?.keyStatus.keyIdentifier ?? $0.configuredIdentifier },
-                version: version
-            ),
-            laneCount: laneCount
-        )
+        let labels = Self.makeLabels(configuration, tokenSources: tokenSources, keys: keys, version: version)
+        metricRegistry = MetricRegistry(labels: labels, laneCount: laneCount)
         metricRegistry.lifetimes.hasLifetimeLimits = configuration.limitsLifetimes
         let log = SharedLimitedLog(logger: logger, events: metricRegistry.events)
         self.log = log
-        for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {
-            log(.keyReadableByOthers, ["file": "\(key.file)"])
-        }
+        Self.warnOfKeysReadableByOthers(keys, tokenSources: tokenSources, log)
         keyFileWatcher = KeyFileWatcher(
             tokenSources,
             apps: configuration.apps,
@@ -78,19 +72,12 @@ struct WorkerSetup: @unchecked Sendable {
         )
         tokenCipher = try configuration.apns.sharedTokenKeyFile.map { try ProviderTokenCipher(keyFile: $0) }
         pools = try Self.makePools(configuration, tokenSources: tokenSources, keys: keys, laneCount: laneCount)
-        let traceCounters = metricRegistry.traces
-        let collector = try Self.makeTraceCollector(configuration.tracing)
-        let traceRings = collector == nil ? [] : (0..<laneCount).map { _ in TraceRing(traceCounters) }
-        self.traceRings = traceRings
-        traceExporter = try collector.map {
-            try TraceExporter(
-                $0,
-                encoder: SpanEncoder(configuration),
-                rings: traceRings,
-                counters: traceCounters,
-                log: log
-            )
-        }
+        (traceRings, traceExporter) = try Self.makeTraceRingsAndExporter(
+            configuration,
+            laneCount: laneCount,
+            counters: metricRegistry.traces,
+            log
+        )
         warnOfSecretsReadableByOthers(configuration)
     }
 
@@ -155,8 +142,8 @@ struct WorkerSetup: @unchecked Sendable {
             log: log,
             wakeup: wakeup,
             reportFault: onFault,
-            reportMemberCompleteness: { [mailboxes] completeAt in
-                for mailbox in mailboxes { mailbox.setMembersComplete(atMilliseconds: completeAt) }
+            reportMemberCompleteness: { [mailboxes] completeAtMilliseconds in
+                for mailbox in mailboxes { mailbox.setMembersComplete(atMilliseconds: completeAtMilliseconds) }
             }
         )
     }
@@ -307,12 +294,42 @@ struct WorkerSetup: @unchecked Sendable {
         return settings
     }
 
+    /// Makes a ring for the traces of each lane, and the exporter that empties the rings. If traces are not exported,
+    /// there are no rings, and the exporter is nil.
+    private static func makeTraceRingsAndExporter(
+        _ configuration: WorkerConfiguration,
+        laneCount: Int,
+        counters: TraceCounters,
+        _ log: SharedLimitedLog
+    ) throws -> ([TraceRing], TraceExporter?) {
+        guard let collector = try makeTraceCollector(configuration.tracing) else { return ([], nil) }
+        let rings = (0..<laneCount).map { _ in TraceRing(counters) }
+        let exporter = try TraceExporter(
+            collector,
+            encoder: SpanEncoder(configuration),
+            rings: rings,
+            counters: counters,
+            log: log
+        )
+        return (rings, exporter)
+    }
+
     /// Makes the client of the trace collector; nil if traces are not exported.
     static func makeTraceCollector(_ tracing: WorkerConfiguration.Tracing) throws -> TraceCollector? {
         guard let address = tracing.endpoint.flatMap(CollectorAddress.init) else { return nil }
         if let file = tracing.headersFile { _ = try CollectorHeaders.readLines(path: file) }
         let tls = address.isSecure ? try TLSContext.client(caFile: tracing.caFile, applicationProtocols: []) : nil
         return TraceCollector(address: address, tls: tls, headersFile: tracing.headersFile)
+    }
+
+    private static func warnOfKeysReadableByOthers(
+        _ keys: [AppKey],
+        tokenSources: [AppKey: ProviderTokenSource],
+        _ log: SharedLimitedLog
+    ) {
+        for key in keys where tokenSources[key]?.signingKey.isReadableByOthers == true {
+            log(.keyReadableByOthers, ["file": "\(key.file)"])
+        }
     }
 
     private func warnOfSecretsReadableByOthers(_ configuration: WorkerConfiguration) {

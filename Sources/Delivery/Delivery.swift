@@ -16,7 +16,7 @@ import Synchronization
 /// - `receive` reads its record. While the command waits, newer commands of its activity may replace it.
 /// - The call `admit` asks Redis whether the command may be sent. If so, APNs gets its push.
 /// - When the command has an outcome, the core produces its result. If Redis must know the outcome, the call `settle`
-///   writes it there. A superseded command may be counted instead, without a result (`SupersededCounting`).
+///   writes it there. A superseded command may be counted instead, without a result (`SupersededCount`).
 /// - When all of this is acknowledged, the ledger of the record's partition counts the record's offset as settled.
 ///
 /// What must hold:
@@ -55,7 +55,7 @@ public struct Delivery: ~Copyable {
     /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time;
     /// `.max`: no check is planned.
     var readAheadCheckDueMilliseconds = Int64.max
-    let supersededCounting: SupersededCounting
+    let supersededResultMode: SupersededResultMode
     var storeQueue: StoreQueue<StoreTicket>
     let bundleIdentifiers: BundleIdentifiers
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. A property, so that
@@ -115,7 +115,7 @@ public struct Delivery: ~Copyable {
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
         readAhead = ReadAhead(configuration)
-        supersededCounting = SupersededCounting(mode: configuration.supersededResults)
+        supersededResultMode = configuration.supersededResults
         storeQueue = StoreQueue(limit: callsMax)
         bundleIdentifiers = BundleIdentifiers(configuration.apps)
         // Each record may have up to three outgoing records here: a result, an invalidation and a dead letter.

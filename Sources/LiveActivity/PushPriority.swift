@@ -1,7 +1,8 @@
 /// The two values of `apns-priority` that Apple allows in a push to a Live Activity (Apple, "Sending notification
 /// requests to APNs", and "Starting and updating Live Activities with ActivityKit push notifications").
 public enum PushPriority {
-    /// APNs may deliver the push later, to save power on the device. The push does not count against the phone's budget.
+    /// APNs may deliver the push later, to save power on the device. The push does not count against the phone's
+    /// budget.
     @inlinable public static var low: UInt8 { 5 }
     /// APNs delivers the push at once. The push counts against the phone's budget for the activity; ``Policy/budget``
     /// imitates that budget.

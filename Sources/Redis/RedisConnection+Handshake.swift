@@ -78,7 +78,7 @@ extension RedisConnection {
             if phase == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
-            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: loadedScriptCount) else {
+            guard reply.kind == .string, scriptCallPrefixes.setDigest(reply.bytes, of: loadedScriptCount) else {
                 return disconnect(RedisError(.protocolViolation))
             }
             loadedScriptCount += 1

@@ -20,12 +20,12 @@ extension RedisConnection {
     /// The timeout of WAIT is the reply deadline divided by this number, for example 2 s / 10 = 200 ms. It must be
     /// short, because a reply may wait for two WAITs: the one that is outstanding when the call is issued, and the next
     /// one.
-    private static let waitTimeoutDivisor: Int64 = 10
+    private static let waitCommandTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
     static func waitCommand(_ configuration: RedisConfiguration) -> [UInt8] {
         guard configuration.requiredReplicaCount > 0 else { return [] }
-        let milliseconds = max(1, configuration.replyDeadlineMilliseconds / waitTimeoutDivisor)
+        let milliseconds = max(1, configuration.replyDeadlineMilliseconds / waitCommandTimeoutDivisor)
         var command: [UInt8] = []
         _ = withCommandText(["WAIT", String(configuration.requiredReplicaCount), String(milliseconds)]) {
             command = Array($0)

@@ -68,7 +68,7 @@ public final class RedisConnection {
     var reader: ReplyReader?
     var outstandingCalls: CallQueue<OutstandingCall>
     var isIterationEndScheduled = false
-    public let scriptPrefixes: ScriptPrefixes
+    public let scriptCallPrefixes: ScriptCallPrefixes
     /// How many of the session's scripts the server has loaded. It replies to SCRIPT LOAD in the order of the scripts.
     var loadedScriptCount = 0
     /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
@@ -118,7 +118,7 @@ public final class RedisConnection {
         self.delegate = delegate
         location = configuration.url.location
         outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
-        scriptPrefixes = ScriptPrefixes(scriptCount: session.scripts.count)
+        scriptCallPrefixes = ScriptCallPrefixes(scriptCount: session.scripts.count)
         waitCommand = Self.waitCommand(configuration)
     }
 

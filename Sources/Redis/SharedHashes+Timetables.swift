@@ -31,7 +31,7 @@ extension SharedHashes {
         }
     }
 
-    /// The entries that one call of ``claimEntries(_:_:firstLeaseMilliseconds:ageMillisecondsMax:)`` has claimed.
+    /// The entries that one call of ``claimEntries(_:_:firstClaimMilliseconds:ageMillisecondsMax:)`` has claimed.
     public struct ClaimedEntries: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
@@ -71,18 +71,18 @@ extension SharedHashes {
     /// Claims those of the entries that are still due. A claim gives the entry a later due time. Until then, no worker
     /// can claim the entry again.
     ///
-    /// The first claim of an entry lasts `firstLeaseMilliseconds`. Each further claim lasts twice as long as the claim
-    /// before, up to 32 times `firstLeaseMilliseconds`, because an outage may delay the work for hours.
+    /// The first claim of an entry lasts `firstClaimMilliseconds`. Each further claim lasts twice as long as the claim
+    /// before, up to 32 times `firstClaimMilliseconds`, because an outage may delay the work for hours.
     ///
     /// In two cases the call removes a due entry with its data instead of claiming it: the time in the entry's text
     /// (hash `+`) is longer ago than `ageMillisecondsMax`; or the text is missing or not valid.
     public func claimEntries(
         _ key: [UInt8],
         _ names: [[UInt8]],
-        firstLeaseMilliseconds: Int64,
+        firstClaimMilliseconds: Int64,
         ageMillisecondsMax: Int64
     ) throws(RedisError) -> ClaimedEntries {
-        let limitArguments = [firstLeaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
+        let limitArguments = [firstClaimMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
         let (now, entryCount, flatPairs) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
         var claimedEntries = ClaimedEntries(
             nowMilliseconds: now,

@@ -122,7 +122,7 @@ import Testing
         let numbers = (1...CompactPhones.distinctAlertsMax + 2).map { phones.findOrAddAlert(Array("\($0)".utf8)) }
         #expect(numbers.first == 1 && numbers.suffix(3) == [65_535, 65_535, 65_535])
         #expect(numbers[65_533] == 65_534 && phones.findOrAddAlert(Array("2".utf8)) == 2)
-        #expect(phones.alertNumbersByText.count == CompactPhones.distinctAlertsMax)
+        #expect(phones.alertNumbersByJSON.count == CompactPhones.distinctAlertsMax)
     }
 
     @Test func `An alert that a phone hears again is counted, whichever state carries it`() throws {

@@ -95,7 +95,7 @@ import Testing
         let began = fixture.pool.sizingIntervalBeganAtMilliseconds
         fixture.runLoop(until: { fixture.pool.sizingIntervalBeganAtMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
-        #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
+        #expect(fixture.pool.tokenSource.beginKeyTrial(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
     /// While a pool tries a new key, a second new key replaces this key. The pool then retires the trial's connection,
@@ -142,7 +142,7 @@ import Testing
         let tokens = fixture.pool.tokenSource
         try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         if isProvenElsewhere {
-            tokens.endKeyTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
+            tokens.endKeyTrial(of: try #require(tokens.beginKeyTrial(unixSeconds: Int64(time(nil)))), .accepted)
         }
         fixture.runLoop(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -205,7 +205,7 @@ import Testing
         // Simulates a trial that began when the token was signed.
         let beganAtSeconds = fixture.loop.wallMilliseconds / 1_000 - ProviderTokenTimes.ageSecondsMax
         tokens.endKeyTrial(of: try #require(connection.trialToken), .inconclusive)
-        let oldToken = try #require(tokens.takeTrialToken(unixSeconds: beganAtSeconds))
+        let oldToken = try #require(tokens.beginKeyTrial(unixSeconds: beganAtSeconds))
         connection.trialToken = oldToken
         connection.providerToken = oldToken
         connection.headerEncoder.setAuthorization(oldToken.headerValue)

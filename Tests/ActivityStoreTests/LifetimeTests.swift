@@ -20,7 +20,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         }
         func lifeContinues(_ milliseconds: Int64) -> Bool {
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, firstLeaseMilliseconds: 0)
+                .checkLifetime(beganAtMilliseconds: milliseconds, stateVersion: nil, claimDelayMilliseconds: 0)
             )
             .verdict
                 == .retry
@@ -74,7 +74,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                     .checkLifetime(
                         beganAtMilliseconds: beganAt,
                         stateVersion: keptCommand?.version,
-                        firstLeaseMilliseconds: 0
+                        claimDelayMilliseconds: 0
                     )
                 case 7: .reportLifetimeEvent(.updatedAfterEnd, keeping: keptCommand)
                 default:
@@ -165,7 +165,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         reportEvent(.updatedAfterEnd, makeCommand(isStart: false, second: 7))
         #expect(
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: restartAtMilliseconds, stateVersion: nil, firstLeaseMilliseconds: 0)
+                .checkLifetime(beganAtMilliseconds: restartAtMilliseconds, stateVersion: nil, claimDelayMilliseconds: 0)
             )
             .verdict
                 == .retry
@@ -180,7 +180,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                     .checkLifetime(
                         beganAtMilliseconds: restartAtMilliseconds,
                         stateVersion: state,
-                        firstLeaseMilliseconds: 9
+                        claimDelayMilliseconds: 9
                     )
                 )
                 .verdict
@@ -206,7 +206,7 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
         }
     }
 
-    @Test func `A due life is claimed once in a lease, and forgotten long after its start`() throws {
+    @Test func `A due life is claimed once while a claim lasts, and forgotten long after its start`() throws {
         let comparison = try ScriptComparison()
         let (due, later) = (TestKey.activity("due"), TestKey.activity("later"))
         comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 0, lifetimeMilliseconds: 1)), due)
@@ -216,32 +216,32 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
             later
         )
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
-        func claim(firstLeaseMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
+        func claim(firstClaimMilliseconds: Int64, ageMillisecondsMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.timetableCount)
                 .flatMap { number in
                     try shared.claimDue(
                         LifetimeKey.timetableKey(number),
-                        firstLeaseMilliseconds: firstLeaseMilliseconds,
+                        firstClaimMilliseconds: firstClaimMilliseconds,
                         ageMillisecondsMax: ageMillisecondsMax
                     )
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
         }
-        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(startMilliseconds) 1"])
+        #expect(try claim(firstClaimMilliseconds: 0) == ["\(due.text) b \(startMilliseconds) 1"])
         #expect(
             comparison.perform(
-                .checkLifetime(beganAtMilliseconds: startMilliseconds, stateVersion: nil, firstLeaseMilliseconds: 0),
+                .checkLifetime(beganAtMilliseconds: startMilliseconds, stateVersion: nil, claimDelayMilliseconds: 0),
                 due
             )
             .verdict
                 == .retry
         )
-        #expect(try claim(firstLeaseMilliseconds: 60_000) == ["\(due.text) b \(startMilliseconds) 2"])
-        #expect(try claim(firstLeaseMilliseconds: 60_000) == [])
+        #expect(try claim(firstClaimMilliseconds: 60_000) == ["\(due.text) b \(startMilliseconds) 2"])
+        #expect(try claim(firstClaimMilliseconds: 60_000) == [])
         comparison.perform(.reportLifetimeEvent(.endedOrUnlimited), due)
         comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 1, lifetimeMilliseconds: 1)), due)
-        #expect(try claim(firstLeaseMilliseconds: 0) == ["\(due.text) b \(startMilliseconds + 1) 1"])
-        #expect(try claim(firstLeaseMilliseconds: 0, ageMillisecondsMax: hourMilliseconds) == [])
+        #expect(try claim(firstClaimMilliseconds: 0) == ["\(due.text) b \(startMilliseconds + 1) 1"])
+        #expect(try claim(firstClaimMilliseconds: 0, ageMillisecondsMax: hourMilliseconds) == [])
         let names = (0..<LifetimeKey.timetableCount)
             .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
@@ -327,22 +327,22 @@ private let startMilliseconds: Int64 = 1_790_000_000_000
                         + shared.claimDue(key).count
                 }
         }
-        func checkLifetime(firstLeaseMilliseconds: Int64) -> StoreVerdict {
+        func checkLifetime(claimDelayMilliseconds: Int64) -> StoreVerdict {
             comparison.perform(
                 .checkLifetime(
                     beganAtMilliseconds: startMilliseconds,
                     stateVersion: nil,
-                    firstLeaseMilliseconds: firstLeaseMilliseconds
+                    claimDelayMilliseconds: claimDelayMilliseconds
                 )
             )
             .verdict
         }
         comparison.perform(.reportLifetimeEvent(.beganAfter(milliseconds: 0, lifetimeMilliseconds: 1)))
         #expect(try claimDueCount() == 1)
-        #expect(checkLifetime(firstLeaseMilliseconds: 60_000) == .retry)
+        #expect(checkLifetime(claimDelayMilliseconds: 60_000) == .retry)
         #expect(try claimDueCount() == 0)
         for claim in 2...4 {
-            #expect(checkLifetime(firstLeaseMilliseconds: 0) == .retry)
+            #expect(checkLifetime(claimDelayMilliseconds: 0) == .retry)
             comparison.perform(.reportLifetimeEvent(.otherEndAdmitted(beganAtMilliseconds: startMilliseconds)))
             #expect(try claimDueCount() == 1, "\(claim)")
         }
@@ -377,7 +377,7 @@ extension LifetimeEvent {
 
 extension SharedHashes {
     /// Claims the lives that are due in a timetable, at most nine.
-    fileprivate func claimDue(_ key: [UInt8], firstLeaseMilliseconds: Int64 = 0, ageMillisecondsMax: Int64 = .max)
+    fileprivate func claimDue(_ key: [UInt8], firstClaimMilliseconds: Int64 = 0, ageMillisecondsMax: Int64 = .max)
         throws
         -> [Claim]
     {
@@ -385,7 +385,7 @@ extension SharedHashes {
         return try claimEntries(
             key,
             names,
-            firstLeaseMilliseconds: firstLeaseMilliseconds,
+            firstClaimMilliseconds: firstClaimMilliseconds,
             ageMillisecondsMax: ageMillisecondsMax
         )
         .claims

@@ -149,7 +149,9 @@ extension RedisServer {
                 timedSource = timedSource.replacing(text, with: replacement)
             }
             let digest = try #require(command("SCRIPT", "LOAD", timedSource).first)
-            #expect(Array(digest.utf8).withUnsafeBytes { connection.scriptPrefixes.setDigest($0, of: script.rawValue) })
+            let isSet = Array(digest.utf8)
+                .withUnsafeBytes { connection.scriptCallPrefixes.setDigest($0, of: script.rawValue) }
+            #expect(isSet)
         }
     }
 }

@@ -179,7 +179,7 @@ import Testing
         // This harness only shows how many bytes a record takes.
         let measuringHarness = RoundHarness()
         measuringHarness.appendCommand(1)
-        let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.recordBytes)
+        let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.fanoutRecordBytes)
         let names = SimulatedNames.names[0]
         for name in names.prefix(8) { harness.join(name) }
         harness.join(names[9], appIndex: 1)

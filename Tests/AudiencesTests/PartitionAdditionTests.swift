@@ -163,7 +163,7 @@ import Testing
         // This harness only shows how many bytes a record takes.
         let measuringHarness = RoundHarness()
         measuringHarness.appendCommand(1)
-        let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.recordBytes)
+        let harness = RoundHarness(recordBytesMax: 2 * measuringHarness.core.fanoutRecordBytes)
         let names = SimulatedNames.names[0]
         harness.join(names[0])
         harness.join(names[1], appIndex: 1)

@@ -16,7 +16,7 @@ import Testing
     private static var recordBytes: Int {
         let harness = RoundHarness()
         harness.appendCommand(10, audience)
-        return harness.core.recordBytes
+        return harness.core.fanoutRecordBytes
     }
 
     /// A round of the first partition has the second record of the added partition. The added partition begins to be

@@ -45,7 +45,7 @@ import Testing
             #expect(harness.sendAndAcceptPushes(appIndex: 1).map(\.content) == [number])
             harness.advanceClock(milliseconds: 1_000)
         }
-        #expect(harness.core.recordBytes <= Self.recordBytesMax)
+        #expect(harness.core.fanoutRecordBytes <= Self.recordBytesMax)
         #expect(harness.committableOffset == 0)
     }
 

@@ -120,6 +120,12 @@ final class RoundHarness {
         )
     }
 
+    /// The first round that the core began; also the only one in most tests.
+    var firstRound: RoundIndex { RoundIndex(rawValue: 0) }
+
+    /// How long the first round still pauses before its next claim.
+    var claimPauseMilliseconds: Int64 { core.rounds[firstRound].claim.nextClaimAtMilliseconds - nowMilliseconds }
+
     func makeCall(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
         AudienceCall(tag: 0, app: Self.app, audience: Self.digest, operation: operation)
     }

@@ -181,9 +181,8 @@ import Testing
             #expect(harness.send().count == 4)
             harness.respondToPushes(.retryLater)
             harness.nowMilliseconds += keptMilliseconds
-            harness.core.claimLost(RoundIndex(rawValue: 0), areMembersLost: false, now: harness.moment)
-            let pauseMilliseconds =
-                harness.core.rounds[RoundIndex(rawValue: 0)].claim.nextClaimAtMilliseconds - harness.nowMilliseconds
+            harness.core.claimLost(harness.firstRound, areMembersLost: false, now: harness.moment)
+            let pauseMilliseconds = harness.claimPauseMilliseconds
             pauses.append(pauseMilliseconds)
             harness.advanceClock(milliseconds: pauseMilliseconds)
         }

@@ -58,9 +58,9 @@ import Testing
         table.beginRereading(of: topicPartition, identifier: 9, endOffset: 500)
         // The partition is read from offset 20 on.
         #expect(table[topicPartition]?.settledEndOffset(startOffset: 20) == 500)
-        // An end of 0: no record needs to be read again. The settled offset must stay 500.
+        // The settled offset must stay 500, although no record needs to be read again.
         _ = table.insert(topicPartition, lane: 0)
-        table.beginRereading(of: topicPartition, identifier: 9, endOffset: 0)
+        table.markRereadingUnneeded(of: topicPartition, identifier: 9)
         #expect(table[topicPartition]?.settledEndOffset(startOffset: 500) == 500)
     }
 

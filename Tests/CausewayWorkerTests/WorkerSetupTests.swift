@@ -209,7 +209,7 @@ import Testing
             for _ in 1...2 { watch.poll() }
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(metricRegistry.events[.keyOffered].count == 1)
-            let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
+            let token = try #require(source.beginKeyTrial(unixSeconds: 1_790_000_000))
             source.endKeyTrial(of: token, .accepted)
             watch.poll()
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey.isEmpty)
@@ -239,7 +239,7 @@ import Testing
             let newKey = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try newKey.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
-            let token = try #require(source.takeTrialToken(unixSeconds: 1_790_000_000))
+            let token = try #require(source.beginKeyTrial(unixSeconds: 1_790_000_000))
             try FileManager.default.moveItem(atPath: keyFile, toPath: keyFile + ".kept")
             watch.poll()
             #expect(metricRegistry.condition.current.appIndicesWithRejectedKey == [0])

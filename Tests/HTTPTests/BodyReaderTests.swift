@@ -10,7 +10,7 @@ struct BodyReaderTests {
     }
 
     /// Reads the body at the beginning of the text, which arrives in parts of the given size.
-    private static func read(_ text: String, _ length: HTTPBodyReader.Length, partBytes: Int) throws -> Body {
+    private static func read(_ text: String, _ length: HTTPBodyReader.Framing, partBytes: Int) throws -> Body {
         var reader = try HTTPBodyReader(length, bytesMax: 100)
         var rest = Array(text.utf8)[...]
         var count = 0

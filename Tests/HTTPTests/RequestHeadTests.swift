@@ -13,7 +13,7 @@ struct RequestHeadTests {
         #expect(byteCount == text.utf8.count)
         #expect(head.method == "GET" && head.path == "/livez" && head.query["verbose"] == "1")
         #expect(head.fields["accept"] == "*/*" && head.fields["cookie"] == nil)
-        #expect(!head.keepsAlive && head.bodyLength == nil)
+        #expect(!head.keepsAlive && head.bodyFraming == nil)
         for count in 0..<text.utf8.count {
             #expect(try HTTPRequestHead.parse(Array(text.utf8.prefix(count))) == nil)
         }
@@ -37,12 +37,12 @@ struct RequestHeadTests {
     }
 
     @Test(arguments: [
-        ("Content-Length: 5", HTTPBodyReader.Length.bytes(5)), ("Content-Length: 0", .bytes(0)),
+        ("Content-Length: 5", HTTPBodyReader.Framing.bytes(5)), ("Content-Length: 0", .bytes(0)),
         ("Content-Length: 99999999999999999999", .bytes(.max)), ("Transfer-Encoding: Chunked", .chunked), ("X: y", nil),
     ])
-    func `The body's length is read`(_ field: String, _ length: HTTPBodyReader.Length?) throws {
+    func `The body's length is read`(_ field: String, _ length: HTTPBodyReader.Framing?) throws {
         let (head, _) = try #require(try Self.parse("PUT / HTTP/1.1\r\nHost: a\r\n\(field)\r\n\r\n"))
-        #expect(head.bodyLength == length && head.keepsAlive)
+        #expect(head.bodyFraming == length && head.keepsAlive)
     }
 
     @Test func `A request of the old HTTP version needs no host, and its connection closes`() throws {

@@ -99,7 +99,7 @@ struct CompactPhones {
     private var crowdKeys: [UInt64] = []
     private(set) var states: [State] = []
     private var stateIndicesByKey: [StateKey: UInt32] = [:]
-    private(set) var alertNumbersByText: [[UInt8]: UInt16] = [:]
+    private(set) var alertNumbersByJSON: [[UInt8]: UInt16] = [:]
     private var decodedBodies: [DecodedBody] = []
     private var nextReplacedBodyIndex = 0
 
@@ -165,11 +165,11 @@ struct CompactPhones {
 
     /// Returns the number of an alert, and gives a new alert the next number. After `distinctAlertsMax` different
     /// alerts, a new alert gets the last number.
-    mutating func findOrAddAlert(_ text: [UInt8]) -> UInt16 {
-        if let known = alertNumbersByText[text] { return known }
-        guard alertNumbersByText.count < Self.distinctAlertsMax else { return UInt16(Self.distinctAlertsMax) }
-        let number = UInt16(alertNumbersByText.count + 1)
-        alertNumbersByText[text] = number
+    mutating func findOrAddAlert(_ json: [UInt8]) -> UInt16 {
+        if let known = alertNumbersByJSON[json] { return known }
+        guard alertNumbersByJSON.count < Self.distinctAlertsMax else { return UInt16(Self.distinctAlertsMax) }
+        let number = UInt16(alertNumbersByJSON.count + 1)
+        alertNumbersByJSON[json] = number
         return number
     }
 

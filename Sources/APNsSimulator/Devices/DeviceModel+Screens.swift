@@ -50,7 +50,7 @@ extension DeviceModel {
             }
             writer.member("backInTime", senderFaults.ignoredOldUpdateCount)
             writer.member("startedTwice", senderFaults.duplicateStartCount)
-            writer.member("rangTwice", senderFaults.certainAlertRepeatCount)
+            writer.member("rangTwice", senderFaults.faultyAlertRepeatCount)
             writer.member("rangInDoubt", senderFaults.doubtfulAlertRepeatCount)
             writer.member("tints", array: { writer in for name in stateNameTable.names { writer.string(name) } })
             writer.member("screens", Base64.text(of: screens))
@@ -74,7 +74,7 @@ extension DeviceModel {
         if lostResponseTimes.mayHaveLostResponse(sentAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeatCount += 1
         } else {
-            senderFaults.certainAlertRepeatCount += 1
+            senderFaults.faultyAlertRepeatCount += 1
         }
     }
 

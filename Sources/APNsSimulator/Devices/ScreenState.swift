@@ -27,7 +27,7 @@ struct SenderFaultCounts {
     var duplicateStartCount = 0
     /// Repeated alerts that are certainly a fault of the sender: it has received the response to the previous push with
     /// the same alert, because no connection ended or became half open soon after that push (``LostResponseTimes``).
-    var certainAlertRepeatCount = 0
+    var faultyAlertRepeatCount = 0
     /// Repeated alerts that may be no fault of the sender: the response to the previous push with the same alert may
     /// have been lost, so perhaps the sender did not know that the alert had rung.
     var doubtfulAlertRepeatCount = 0

@@ -88,7 +88,7 @@ extension Shape {
             break
         case .url, .data, .uuid:
             guard kind == .string else { return fail(.wrongType) }
-            if !hasForm(tape.string(index), expected.kind) { fail(.wrongForm) }
+            if !isWellFormed(tape.string(index), as: expected.kind) { fail(.wrongForm) }
         case .bool:
             if kind != .trueLiteral, kind != .falseLiteral { fail(.wrongType) }
         case .date:
@@ -96,7 +96,7 @@ extension Shape {
             guard let seconds = tape.double(index) else { return fail(.numberDoesNotFit) }
             if seconds - nowSeconds > Self.suspiciousDateAheadSecondsMin { decoding.suspiciousDateCount += 1 }
         case .dateRange:
-            decodeRange(tape, at: index, nodeIndex: nodeIndex, nowSeconds: nowSeconds, into: &decoding)
+            decodeDateRange(tape, at: index, nodeIndex: nodeIndex, nowSeconds: nowSeconds, into: &decoding)
         case .enumeration:
             guard kind == .string else { return fail(.wrongType) }
             let isCase = names[expected.children]
@@ -147,7 +147,8 @@ extension Shape {
         return bits == 64 || (-(1 << (bits - 1))..<1 << (bits - 1)).contains(number)
     }
 
-    private func hasForm(_ text: String, _ kind: Kind) -> Bool {
+    /// Whether Foundation reads the string as a URL, a UUID or base64 data.
+    private func isWellFormed(_ text: String, as kind: Kind) -> Bool {
         switch kind {
         case .url: URL(string: text) != nil
         case .uuid: UUID(uuidString: text) != nil
@@ -174,7 +175,7 @@ extension Shape {
         }
     }
 
-    private func decodeRange(
+    private func decodeDateRange(
         _ tape: borrowing JSONTape,
         at index: Int,
         nodeIndex: Int,

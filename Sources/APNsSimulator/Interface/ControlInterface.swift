@@ -5,8 +5,8 @@ import Reactor
 /// processes.
 ///
 /// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400 or higher.
-/// To read on where a response ends, pass its `next` as `since` or `from` of the next request. The `next` of `POST
-/// /phones` is for `GET /registrations`.
+/// To read on where a response ends, pass its `next` as `since` or `from` of the next request. The `next` of
+/// `POST /phones` is for `GET /registrations`.
 ///
 /// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
 /// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: a list of `name`, `attributes`, `contentState`
@@ -42,9 +42,10 @@ import Reactor
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
 /// - `GET`, `PUT`, `DELETE /faults`. Takes a key for each property of `Faults`, and gives all of them. The keys of some
 ///   properties have other names: `unansweredShare` sets `noResponseShare`, `lostAnswersAreApplied` sets
-///   `requestsWithoutResponseTakeEffect`, `goAwayUnprocessed` sets `goAwayUnprocessedRequests`. Two keys set the
-///   latency: `latencyMillisecondsMin` and `latencyMillisecondsMax`. Three keys set `goAway`: `goAwayCode`,
-///   `goAwayReason` and `goAwayGraceMilliseconds`. `reasonShares` is an object with Apple's reasons as keys.
+///   `requestsWithoutResponseTakeEffect`, `faultyRequests` sets `requestsSubjectToFaultsMax`, `goAwayUnprocessed` sets
+///   `goAwayUnprocessedRequests`. Two keys set the latency: `latencyMillisecondsMin` and `latencyMillisecondsMax`.
+///   Three keys set `goAway`: `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. `reasonShares` is an object
+///   with Apple's reasons as keys.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
@@ -58,7 +59,7 @@ import Reactor
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all established connections half open.
 /// - `POST /clock`. Takes `advanceMilliseconds`: how far to advance the simulated clock.
-/// - `POST /reset`. Takes nothing: see `Simulator.reset`.
+/// - `POST /reset`. Takes nothing. Removes all apps, phones and counts, and clears the faults (`Simulator.reset`).
 ///
 /// If the simulated devices refuse an item of a list, the items before it have already taken effect.
 final class ControlInterface: Sendable {

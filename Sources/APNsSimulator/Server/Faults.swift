@@ -41,8 +41,8 @@ public struct Faults: Sendable, Equatable {
     /// Whether the requests of ``resetShare`` and ``noResponseShare``, and those on half-open connections, are
     /// processed: their pushes then reach the phones.
     public var requestsWithoutResponseTakeEffect = true
-    /// How many valid requests on each thread the shares apply to, counted from the time when the faults are set. Later
-    /// requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
+    /// Each thread applies the shares only to this many valid requests, counted from the time when the faults are set.
+    /// Later requests are processed normally. Nil: no limit. ``informationalShare`` always applies.
     public var requestsSubjectToFaultsMax: Int?
     /// The share of responses that a 103 (Early Hints) precedes. A client must not take the 103 for the response (RFC
     /// 9113, section 8.1).

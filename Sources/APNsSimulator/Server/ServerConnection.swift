@@ -99,7 +99,7 @@ final class ServerConnection {
         if !beginProcessing(slot) {
             server.log(slot, PushOutcome("unprocessed"))
         } else if isHalfOpen {
-            leaveWithoutResponse(slot, isValid: reason == .success)
+            handleWithoutResponding(slot, isValid: reason == .success)
         } else if reason == .success {
             handleValidRequest(slot)
         } else {
@@ -144,11 +144,11 @@ final class ServerConnection {
             server.statistics.resetStreamCount += 1
             resetStream(slot, faults.resetCode)
         case .noResponse:
-            leaveWithoutResponse(slot, isValid: true)
+            handleWithoutResponding(slot, isValid: true)
         }
     }
 
-    private func leaveWithoutResponse(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
+    private func handleWithoutResponding(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
         server.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
         server.statistics.unansweredRequestCount += 1
     }

@@ -57,15 +57,15 @@ enum AudienceScript: Int, CaseIterable {
         ("JOINER_BODY_AGE_MILLISECONDS_MAX", AudienceHashLimits.joinerBodyAgeMillisecondsMax),
         // Bits of a command to an audience and of its admission. The modulus of a bit is twice the bit: the top of
         // admit.lua says how the scripts test bits. A number modulo KIND_MODULUS has only the bits IS_END and IS_START.
-        ("IS_END", Int64(AudienceAdmissionBits.isEndBit)),
-        ("IS_END_MODULUS", 2 * Int64(AudienceAdmissionBits.isEndBit)),
-        ("IS_START", Int64(AudienceAdmissionBits.isStartBit)),
-        ("IS_START_MODULUS", 2 * Int64(AudienceAdmissionBits.isStartBit)),
-        ("KIND_MODULUS", 2 * Int64(AudienceAdmissionBits.isStartBit)),
-        ("REQUESTS_HIGH_PRIORITY", Int64(AudienceAdmissionBits.requestsHighPriorityBit)),
-        ("REQUESTS_HIGH_PRIORITY_MODULUS", 2 * Int64(AudienceAdmissionBits.requestsHighPriorityBit)),
-        ("MAY_USE_RESERVE", Int64(AudienceAdmissionBits.mayUseReserveBit)),
-        ("IS_DEMOTED", Int64(AudienceAdmissionBits.isDemotedBit)),
+        ("IS_END", Int64(AudienceRequestBits.isEndBit)),
+        ("IS_END_MODULUS", 2 * Int64(AudienceRequestBits.isEndBit)),
+        ("IS_START", Int64(AudienceRequestBits.isStartBit)),
+        ("IS_START_MODULUS", 2 * Int64(AudienceRequestBits.isStartBit)),
+        ("KIND_MODULUS", 2 * Int64(AudienceRequestBits.isStartBit)),
+        ("REQUESTS_HIGH_PRIORITY", Int64(AudienceRequestBits.requestsHighPriorityBit)),
+        ("REQUESTS_HIGH_PRIORITY_MODULUS", 2 * Int64(AudienceRequestBits.requestsHighPriorityBit)),
+        ("MAY_USE_RESERVE", Int64(AudienceRequestBits.mayUseReserveBit)),
+        ("IS_DEMOTED", Int64(AudienceAdmissionFlags.isDemotedBit)),
         // The two priorities that a budget can grant.
         ("LOW_PRIORITY", Int64(PushPriority.low)), ("HIGH_PRIORITY", Int64(PushPriority.high)),
         // Byte 22 of a fan-out in the hash (`StoredFanout`).

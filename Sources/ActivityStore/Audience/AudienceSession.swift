@@ -73,11 +73,11 @@ final class AudienceSession: RedisSession {
         collectedAppendCount = 0
         let overheadBytes = RedisCommandWriter.argumentOverheadBytes
         let bytesMax =
-            ScriptPrefixes.bytesPerPrefix + 3 * overheadBytes
+            ScriptCallPrefixes.bytesPerPrefix + 3 * overheadBytes
             + count * (AudienceStoreKey.bytesMax + MemberEntryFormat.bytesMax + 2 * overheadBytes)
         connection.write(callCount: count, bytesMax: bytesMax) { room in
-            var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
-            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
+            var writer = RedisCommandWriter(room, argumentCount: ScriptCallPrefixes.argumentCount + 1 + 2 * count)
+            writer.writeVerbatim(connection.scriptCallPrefixes[AudienceScript.append.rawValue])
             writer.writeArgument(number: count)
             for index in collectedAppendIndices[..<count] {
                 writer.writePageKey(
@@ -102,11 +102,11 @@ final class AudienceSession: RedisSession {
         let keyCount = bounds.splitPosition == nil ? 2 : 3
         write(
             AudienceSessionCall(tag: 0, kind: .arrange, appendIndex: index),
-            argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + 3 * AudienceStoreKey.bytesMax + 64,
+            argumentCount: ScriptCallPrefixes.argumentCount + 1 + keyCount + 4,
+            bytesMax: ScriptCallPrefixes.bytesPerPrefix + 3 * AudienceStoreKey.bytesMax + 64,
             on: connection
         ) { writer in
-            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
+            writer.writeVerbatim(connection.scriptCallPrefixes[AudienceScript.arrange.rawValue])
             writer.writeArgument(number: keyCount)
             writer.writeArgument(byteCount: hashTag.count + 1) {
                 $0.writeVerbatim(hashTag)
@@ -150,13 +150,13 @@ final class AudienceSession: RedisSession {
     private func flushCheckpoints(on connection: RedisConnection) {
         let count = collectedCheckpoints.count
         guard count > 0 else { return }
-        let bytesMax = ScriptPrefixes.bytesPerPrefix + collectedCheckpoints.commandBytesMax
+        let bytesMax = ScriptCallPrefixes.bytesPerPrefix + collectedCheckpoints.commandBytesMax
         connection.write(callCount: count, bytesMax: bytesMax) { room in
             var writer = RedisCommandWriter(
                 room,
-                argumentCount: ScriptPrefixes.argumentCount + collectedCheckpoints.argumentCount
+                argumentCount: ScriptCallPrefixes.argumentCount + collectedCheckpoints.argumentCount
             )
-            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
+            writer.writeVerbatim(connection.scriptCallPrefixes[AudienceScript.audience.rawValue])
             collectedCheckpoints.write(to: &writer)
             return writer.count
         }
@@ -182,12 +182,12 @@ final class AudienceSession: RedisSession {
         let (kind, argumentCount, argumentBytesMax) = call.operation.scriptCallSize
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
-            argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,
-            bytesMax: ScriptPrefixes.bytesPerPrefix + key.count + RedisCommandWriter.operationBytesMax
+            argumentCount: ScriptCallPrefixes.argumentCount + 2 + argumentCount,
+            bytesMax: ScriptCallPrefixes.bytesPerPrefix + key.count + RedisCommandWriter.operationBytesMax
                 + argumentBytesMax,
             on: connection
         ) { writer in
-            writer.writeVerbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
+            writer.writeVerbatim(connection.scriptCallPrefixes[AudienceScript.audience.rawValue])
             writer.writeArgument(letter: UInt8(ascii: "1"))
             writer.writeArgument(key)
             writer.writeHashArguments(call.operation)

@@ -66,7 +66,7 @@ extension RedisCommandWriter {
     private mutating func writeArguments(_ admission: AudienceAdmission<UnsafeRawBufferPointer>) {
         writeArgument(byteCount: StoredVersion.byteCount) { $0.writeStoredVersion(admission.version) }
         writeArgument(number: admission.digest, byteCount: 8)
-        writeArgument(number: Int(AudienceAdmissionBits.bits(of: admission)))
+        writeArgument(number: Int(AudienceRequestBits.bits(of: admission)))
         writeArgument(number: Int(admission.rangeCount))
         writeArgument(byteCount: StoredPace.byteCount) {
             $0.writeBytes(StoredPace.byteCount) { StoredPace.write(admission.pace, to: $0) }
@@ -122,17 +122,13 @@ extension RedisCommandWriter {
     }
 }
 
-/// The bits that say what a command to an audience is, and what it asks for. They occur in a call to the script
-/// `audience`, and as flags in the hash's field `a`. The first two bits occur in both.
-enum AudienceAdmissionBits {
+/// The bits that say what a command to an audience is, and what it asks for, in the operation `admit` of the script
+/// `audience`.
+enum AudienceRequestBits {
     static let isEndBit: UInt8 = 1
     static let isStartBit: UInt8 = 2
-    /// Only in a call.
     static let requestsHighPriorityBit: UInt8 = 4
-    /// Only in a call.
     static let mayUseReserveBit: UInt8 = 8
-    /// Only in the field `a`: the command asked for priority 10, and a budget gave 5.
-    static let isDemotedBit: UInt8 = 4
 
     static func bits(of admission: AudienceAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         var bits: UInt8 = admission.isEnd ? isEndBit : 0
@@ -141,6 +137,15 @@ enum AudienceAdmissionBits {
         if admission.mayUseReserve { bits |= mayUseReserveBit }
         return bits
     }
+}
+
+/// The bits that say what an admitted command is, and what became of its priority, in the field `a` of an audience's
+/// hash. The script copies the first two from the bits of the request.
+enum AudienceAdmissionFlags {
+    static let isEndBit = AudienceRequestBits.isEndBit
+    static let isStartBit = AudienceRequestBits.isStartBit
+    /// The command asked for priority 10, and a budget gave 5.
+    static let isDemotedBit: UInt8 = 4
 }
 
 /// Byte 22 of a fan-out in the field `l` of an audience's hash. It is 2 × the number of broadcasts, plus 1 once all

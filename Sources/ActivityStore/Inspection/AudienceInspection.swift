@@ -136,12 +136,13 @@ extension AudienceInspection.AdmittedVersion {
         version = try field.readVersion()
         digest = try field.readNumber(byteCount: 8)
         let flags = try field.readByte()
-        (isEnd, isStart) = (flags & AudienceAdmissionBits.isEndBit != 0, flags & AudienceAdmissionBits.isStartBit != 0)
+        isEnd = flags & AudienceAdmissionFlags.isEndBit != 0
+        isStart = flags & AudienceAdmissionFlags.isStartBit != 0
         grant = AudienceGrant(
             timestamp: try field.readBinarySeconds(),
             priority: try field.readByte(),
             frequentUpdatesPriority: try field.readByte(),
-            isDemoted: flags & AudienceAdmissionBits.isDemotedBit != 0,
+            isDemoted: flags & AudienceAdmissionFlags.isDemotedBit != 0,
             rangeCount: UInt16(try field.readNumber(byteCount: 2))
         )
         admittedAtMilliseconds = try field.readBinaryMilliseconds()

@@ -59,11 +59,11 @@ extension StoreCall.Operation {
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
-        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let firstLeaseMilliseconds):
+        case .checkLifetime(let beganAtMilliseconds, let stateVersion, let claimDelayMilliseconds):
             .checkLifetime(
                 beganAtMilliseconds: beganAtMilliseconds,
                 stateVersion: stateVersion,
-                firstLeaseMilliseconds: firstLeaseMilliseconds
+                claimDelayMilliseconds: claimDelayMilliseconds
             )
         }
     }

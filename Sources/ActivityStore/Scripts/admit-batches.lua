@@ -273,8 +273,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
         if requestAndPace < @IS_END_IN_REQUEST@ then
           -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
           -- are equal, the long path compares the sequences. A newer update keeps its own timestamp, which is above the
-          -- last assigned one. `assigned` is this timestamp in the form of the reply. decision: order of versions;
-          -- decision: timestamp
+          -- last assigned one. `assigned` is this timestamp in the form of the reply.
+          -- decision: order of versions; decision: timestamp
           local assigned = timestampAndRequest - requestAndPace
           if assigned > newestTimestamp * @TIMESTAMP_FACTOR@ then
             -- 4. What does the pace allow now?
@@ -285,7 +285,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
                 computePace(prefix, ARGV[paceNumber], now)
             end
             -- 5. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it
-            -- takes the long path: SETRANGE keeps the expiry. decision: spacing; decision: expiry; decision: unchanged
+            -- takes the long path: SETRANGE keeps the expiry.
+            -- decision: spacing; decision: expiry; decision: unchanged
             if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
               -- 6. Which priority does the update get?
               -- decision: budget

@@ -13,7 +13,8 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
   local callRedis, sub, read, pack = redis.pcall, string.sub, struct.unpack, struct.pack
 
   -- # Parts after a settlement
-  -- Returns the phase of the newest version after a settlement of this version. decision: acceptance
+  -- Returns the phase of the newest version after a settlement of this version.
+  -- decision: acceptance
   local function phaseAfter(code, phase)
     if code == @ACCEPTED@ then return @SETTLED@ end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return phase end

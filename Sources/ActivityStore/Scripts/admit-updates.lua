@@ -112,7 +112,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return pace
   end
 
-  -- Returns for how long the spacing still forbids a push. `throttle` is the part about the last 429. decision: spacing
+  -- Returns for how long the spacing still forbids a push. `throttle` is the part about the last 429.
+  -- decision: spacing
   local function findWait(pace, throttle, lastSendAt, now)
     local spacing, sinceLastSend = pace.spacing, now - lastSendAt
     if throttle ~= '' then
@@ -201,7 +202,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- Decides the priority of a push, and draws on the budget. `fullAt` is when the bucket will be full. `hasDrawn` says
   -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
-  -- be full. decision: budget; decision: pushes left
+  -- be full.
+  -- decision: budget; decision: pushes left
   local function draw(pace, byte15, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
     -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
@@ -235,9 +237,10 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return written.err and written or nil
   end
 
-  -- Writes the value with `newBytes` from the digest on. `removedHeldPosition` is where the held command begins if it
-  -- is removed, otherwise nil or false. If `keepsExpiry` is true, only `newBytes` are written: the stored value must
-  -- have the same length and the same other bytes. Returns the error, or nil.
+  -- Writes the value after `newBytes` have replaced its bytes from the beginning of the digest. `removedHeldPosition`
+  -- is where the held command begins if it is removed, otherwise nil or false. If `keepsExpiry` is true, only
+  -- `newBytes` are written: the stored value must have the same length and the same other bytes. Returns the error, or
+  -- nil.
   local function writeAdmission(key, exists, value, newBytes, removedHeldPosition, keepsExpiry)
     if keepsExpiry then
       local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
@@ -303,7 +306,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       end
     end
 
-    -- The order of versions. decision: order of versions
+    -- The order of versions.
+    -- decision: order of versions
     local isSameVersion, comesAfterNewest = compareVersions(version, timestamp, value, newestTimestamp, phase)
     local refusal
     if newestIsEnd or not comesAfterNewest then
@@ -323,8 +327,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
     if refusal then return store(key, value, stored) or refusal, nextPosition end
 
-    -- Whether the state may be sent now. An update and an end with the same version are two commands, so neither
-    -- repeats the other.
+    -- Whether the state may be sent now.
+    -- An update and an end with the same version are two commands, so neither repeats the other.
     local isRepeated = isSameVersion and isEnd == newestIsEnd
     local pace, reply, nextPhase, removesHeld
     if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
@@ -375,7 +379,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextPhaseByte)
         .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
     -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
-    -- which renews the expiry. This is enough, because a value is stored an hour longer than needed. decision: expiry
+    -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
+    -- decision: expiry
     local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
     local keepsExpiry =
       maySend and isInSameThousandSeconds and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld

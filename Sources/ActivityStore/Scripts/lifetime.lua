@@ -30,7 +30,7 @@
 -- | ended | when the life began; the time of a restart, if there is one | no more end is needed, see below |
 -- | otherEndAdmitted | when the life began | another end was admitted |
 -- | endedOrUnlimited | | the life has ended, or the policy no longer limits it |
--- | check | when the life began, a lease | does the life continue? |
+-- | check | when the life began, the delay of the next claim | does the life continue? |
 --
 -- `ended` comes in two cases: a worker's LifetimeKeeper made an end, and this was accepted, failed or expired; or no
 -- new start can be made.
@@ -61,8 +61,8 @@ if operation == 'check' then
     return 'superseded'
   end
   local time = callRedis('TIME')
-  local lease = ARGV[4] * math.min(2 ^ math.max(0, claimCount - 1), @LEASE_FACTOR_MAX@)
-  callRedis('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + lease, activity)
+  local delay = ARGV[4] * math.min(2 ^ math.max(0, claimCount - 1), @CLAIM_DELAY_FACTOR_MAX@)
+  callRedis('ZADD', timetable, time[1] * 1000 + math.floor(time[2] / 1000) + delay, activity)
   return 'retry'
 end
 

@@ -140,8 +140,8 @@ extension Audiences {
 
     private mutating func free(broadcast: BroadcastIndex) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
-        addRecordBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
-        appQueues[appIndex].recordCount -= 1
+        addFanoutRecordBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
+        appQueues[appIndex].fanoutRecordCount -= 1
         broadcasts[broadcast].freeBytes()
         broadcasts.free(broadcast)
     }

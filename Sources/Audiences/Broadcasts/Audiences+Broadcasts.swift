@@ -78,8 +78,8 @@ extension Audiences {
     private mutating func addBroadcast(_ record: FanoutRecord, to channel: ChannelIndex) -> BroadcastIndex {
         let appIndex = Int(channels[channel].key.appIndex)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
-        appQueues[appIndex].recordCount += 1
-        addRecordBytes(broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
+        appQueues[appIndex].fanoutRecordCount += 1
+        addFanoutRecordBytes(broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         return broadcast
     }
 
@@ -176,7 +176,7 @@ extension Audiences {
 
     private mutating func replaceBody(of broadcast: BroadcastIndex, by body: HeapBytes, _ layout: Body.Layout) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
-        addRecordBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
+        addFanoutRecordBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
         broadcasts[broadcast].record.body.free()
         broadcasts[broadcast].record.body = body
         broadcasts[broadcast].record.bodyLayout = layout

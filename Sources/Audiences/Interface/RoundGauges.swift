@@ -24,7 +24,7 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 
 extension Audiences {
     /// Returns how many members have had their turn since the worker started, by `MemberOutcome.rawValue`. A member
-    /// counts once each time that a round passes it, even if several versions were under way.
+    /// counts once in each lap, even if several versions were under way.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
         appQueues[appIndex].memberOutcomeCounts
     }

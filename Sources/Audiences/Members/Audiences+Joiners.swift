@@ -24,7 +24,7 @@ extension Audiences {
     /// Begins to show an activity the newest state of the audience that it has joined; if it has joined several, the
     /// newest of their states. If there is nothing to show, ends the membership change at once: the member has joined
     /// no audience, is a device, has no token, or belongs to an environment without a pool.
-    mutating func showNewestStates(_ change: MembershipChangeIndex, now: Moment) {
+    mutating func beginShowingNewestState(_ change: MembershipChangeIndex, now: Moment) {
         let slot = membershipChanges[change]
         guard slot.member.kind == .activity, slot.joinedAudienceCount > 0, slot.token.count > 0,
             hasPool(slot.environment, appIndex: slot.member.appIndex)
@@ -74,8 +74,8 @@ extension Audiences {
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
-        // Changes that came after the request was queued need another reply, so queue the request again for them. If
-        // there are none, free the request. Do this before the loop, because the loop may request the state of the same
+        // Membership changes that came after the call was queued need a newer reply, so queue another call for them. If
+        // there are none, free the slot. Do this before the loop, because the loop may ask for the state of the same
         // audience again.
         newestStateRequests[request].firstChange = slot.firstChangeForNextRequest
         newestStateRequests[request].firstChangeForNextRequest = .null

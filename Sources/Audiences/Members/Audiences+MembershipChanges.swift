@@ -44,7 +44,7 @@ extension Audiences {
         }
         membershipChanges[change].allNotifiedAtMilliseconds = now.monotonicMilliseconds
         let successor = membershipChanges[change].nextChangeOfMember
-        guard successor != .null else { return showNewestStates(change, now: now) }
+        guard successor != .null else { return beginShowingNewestState(change, now: now) }
         endMembershipChange(change)
         beginNotifying(successor, now: now)
     }

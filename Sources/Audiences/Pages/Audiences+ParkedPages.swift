@@ -33,8 +33,8 @@ extension Audiences {
         let position = pages[page].startPosition
         for memberIndex in 0..<Int(pages[page].memberCount) where pages[page].position(memberIndex) == position {
             if !parkedMembers.isFull, let pageMember = pages[page].member(memberIndex) {
-                let place = MemberPlace(page: .null, memberIndex: 0, position: position)
-                park(pageMember, at: place, of: round, pauseMilliseconds: 0, now: now)
+                let location = MemberOnPage(page: .null, memberIndex: 0, position: position)
+                park(pageMember, at: location, of: round, pauseMilliseconds: 0, now: now)
             }
         }
         while rounds[round].checkpoints.restored.nextParkedPosition == position {

@@ -86,9 +86,9 @@ extension Audiences {
     /// Whether an app's records in memory use less than `factor` times the free room, both in number and in bytes.
     private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
         let freeRecordCount = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
-        let freeBytes = Double(configuration.fanoutRecordBytesMax - recordBytes)
-        return Double(appQueues[appIndex].recordCount) < freeRecordCount * factor
-            && Double(appQueues[appIndex].recordBytes) < freeBytes * factor
+        let freeBytes = Double(configuration.fanoutRecordBytesMax - fanoutRecordBytes)
+        return Double(appQueues[appIndex].fanoutRecordCount) < freeRecordCount * factor
+            && Double(appQueues[appIndex].fanoutRecordBytes) < freeBytes * factor
     }
 
     /// Passes over a record for which there is no room: leaves it unsettled. It is read again when there is room.
@@ -153,9 +153,9 @@ extension Audiences {
         // If the arrived versions need no more pushes, keep the last owner's checkpoint: when the passed-over record is
         // read again, its version continues where the last owner stopped.
         //
-        // Otherwise forget the checkpoint, so that the passed-over version later passes through the whole range:
+        // Otherwise forget the checkpoint, so that the passed-over version later gets a whole lap:
         // 1. The round now sends the newest arrived version to all parked members, also to those that the passed-over
-        //    version has passed.
+        //    version has reached.
         // 2. If the passed-over version is newer, it must reach these members again. Otherwise they would keep the
         //    older state.
         // 3. Members to which the last owner had sent the passed-over version get it twice.

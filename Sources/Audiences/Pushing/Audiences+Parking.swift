@@ -12,10 +12,10 @@ import Numbers
 extension Audiences {
     /// Parks a member.
     ///
-    /// - Parameter place: without a page (`.null`), the last owner had parked the member.
+    /// - Parameter location: without a page (`.null`), the last owner had parked the member.
     mutating func park(
         _ pageMember: PageMember,
-        at place: MemberPlace,
+        at location: MemberOnPage,
         of round: RoundIndex,
         failedAttemptCount: UInt8 = 0,
         wasThrottled: Bool = false,
@@ -24,13 +24,13 @@ extension Audiences {
     ) {
         let first = rounds[round].members.firstParked
         let readAtMilliseconds =
-            place.page == .null ? now.monotonicMilliseconds : pages[place.page].readAtMilliseconds
+            location.page == .null ? now.monotonicMilliseconds : pages[location.page].readAtMilliseconds
         let index = parkedMembers.allocate(
             ParkedMember(
                 pageMember,
                 round: round,
                 nextParkedMember: first,
-                place: place,
+                location: location,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,
                 readAtMilliseconds: readAtMilliseconds,
@@ -40,7 +40,7 @@ extension Audiences {
         if first != .null { parkedMembers[first].previousParkedMember = index }
         rounds[round].members.firstParked = index
         rounds[round].members.parkedCount += 1
-        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, place.position)
+        rounds[round].members.lowestParkedPosition = min(rounds[round].members.lowestParkedPosition, location.position)
         rounds[round].checkpoints.revision += 1
         noteParkedMemberDueTime(index)
     }

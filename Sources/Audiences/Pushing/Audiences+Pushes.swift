@@ -209,7 +209,7 @@ extension Audiences {
     /// shell cannot send the push.
     private mutating func offerPush(
         _ pageMember: PageMember,
-        _ next: MemberPlace,
+        _ next: MemberOnPage,
         _ rangeVersion: RangeVersionIndex,
         now: Moment
     ) -> AudiencePush {

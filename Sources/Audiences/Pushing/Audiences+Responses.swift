@@ -145,7 +145,7 @@ extension Audiences {
         } else if let member = pages[tag.page].member(tag.memberIndex) {
             park(
                 member,
-                at: MemberPlace(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
+                at: MemberOnPage(page: tag.page, memberIndex: tag.memberIndex, position: push.position),
                 of: round,
                 failedAttemptCount: failedAttemptCount,
                 wasThrottled: wasThrottled,

@@ -48,7 +48,7 @@ struct ParkedMember: BitwiseCopyable {
         _ pageMember: PageMember,
         round: RoundIndex,
         nextParkedMember: ParkedMemberIndex,
-        place: MemberPlace,
+        location: MemberOnPage,
         failedAttemptCount: UInt8,
         wasThrottled: Bool,
         readAtMilliseconds: Int64,
@@ -56,9 +56,9 @@ struct ParkedMember: BitwiseCopyable {
     ) {
         self.round = round
         self.nextParkedMember = nextParkedMember
-        position = place.position
-        page = place.page
-        memberIndex = UInt16(truncatingIfNeeded: place.memberIndex)
+        position = location.position
+        page = location.page
+        memberIndex = UInt16(truncatingIfNeeded: location.memberIndex)
         self.failedAttemptCount = failedAttemptCount
         self.wasThrottled = wasThrottled
         self.dueMilliseconds = dueMilliseconds

@@ -17,8 +17,8 @@ struct AppQueues: BitwiseCopyable {
     var pageBytes = 0
     /// The number of the app's fan-out records in memory, and their bytes. An app whose share is too large takes no
     /// more records, so that other apps have room. (R30)
-    var recordCount = 0
-    var recordBytes = 0
+    var fanoutRecordCount = 0
+    var fanoutRecordBytes = 0
     /// The number of this core's pushes in flight, and when the shell last asked for a push (monotonic milliseconds). A
     /// pool for which the shell has not asked lately is unavailable (``Audiences/isPoolUnavailable(_:of:now:)``).
     var inFlightPushCounts: ByEnvironment<Int> = .init(repeating: 0)
@@ -29,8 +29,7 @@ struct AppQueues: BitwiseCopyable {
     /// The heads and the tails of the queues of channels that have something to send now.
     var readyChannelHeads: ByEnvironment<ChannelIndex> = .init(repeating: .null)
     var readyChannelTails: ByEnvironment<ChannelIndex> = .init(repeating: .null)
-    /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again each time that a round
-    /// passes it. Only grows.
+    /// By `MemberOutcome.rawValue`: how many members got this outcome. A member counts again in each lap. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// By `MembershipChangeKind.rawValue`: how many changes of memberships the store has acknowledged. A change in
     /// three audiences counts three times. Only grows.

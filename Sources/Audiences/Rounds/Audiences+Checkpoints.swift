@@ -61,8 +61,8 @@ extension Audiences {
         wake(round, at: dueMilliseconds)
     }
 
-    /// Returns the text of a round's checkpoint, and keeps a copy as `sentText`. Nil if the text is too long: the store
-    /// then keeps the previous checkpoint.
+    /// Returns the text of a round's checkpoint, and keeps a copy as `textBeingRecorded`. Nil if the text is too long:
+    /// the store then keeps the previous checkpoint.
     mutating func composeCheckpointText(of round: RoundIndex) -> [UInt8]? {
         let slot = rounds[round]
         var checkpoint = Checkpoint(
@@ -106,8 +106,8 @@ extension Audiences {
         // Leave out the parked members above the completed position: the next owner reads all members there again.
         checkpoint.parkedPositions.removeAll { $0 >= slot.progress.completedPosition }
         let text = checkpoint.encode()
-        rounds[round].checkpoints.sentText.free()
-        rounds[round].checkpoints.sentText = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
+        rounds[round].checkpoints.textBeingRecorded.free()
+        rounds[round].checkpoints.textBeingRecorded = text?.withUnsafeBytes { HeapBytes(copying: $0) } ?? .none
         return text
     }
 
@@ -121,8 +121,8 @@ extension Audiences {
         }
         if reply?.verdict == .settled {
             rounds[round].checkpoints.recordedText.free()
-            rounds[round].checkpoints.recordedText = rounds[round].checkpoints.sentText
-            rounds[round].checkpoints.sentText = .none
+            rounds[round].checkpoints.recordedText = rounds[round].checkpoints.textBeingRecorded
+            rounds[round].checkpoints.textBeingRecorded = .none
         }
         finishRecordedVersions(of: round)
         advance(round, now: now)

@@ -193,8 +193,8 @@ extension Audiences {
     }
 
     private mutating func freeVersion(_ rangeVersion: RangeVersionIndex) {
-        addRecordBytes(-rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
-        appQueues[Int(rounds[rangeVersions[rangeVersion].round].appIndex)].recordCount -= 1
+        addFanoutRecordBytes(-rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
+        appQueues[Int(rounds[rangeVersions[rangeVersion].round].appIndex)].fanoutRecordCount -= 1
         rangeVersions[rangeVersion].freeBytes()
         rangeVersions.free(rangeVersion)
     }

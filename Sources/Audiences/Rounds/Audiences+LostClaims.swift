@@ -143,7 +143,7 @@ extension Audiences {
         removeParkedMembers(of: round)
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
-            addRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
+            addFanoutRecordBytes(-rangeVersions[rangeVersion].alternateBody.count, of: rangeVersion)
             rangeVersions[rangeVersion]
                 .forgetProgress(ownAlertSeconds: policies[rangeVersions[rangeVersion].record.policyIndex].alertSeconds)
             rangeVersion = rangeVersions[rangeVersion].nextVersion

@@ -172,19 +172,19 @@ extension Audiences {
                 of: rangeVersions[rangeVersion]
             )
         }
-        appQueues[Int(key.appIndex)].recordCount += 1
-        addRecordBytes(rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
+        appQueues[Int(key.appIndex)].fanoutRecordCount += 1
+        addFanoutRecordBytes(rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
         return rangeVersion
     }
 
     /// Adds to the bytes of all records in memory, and to those of the version's app. A negative number subtracts.
-    mutating func addRecordBytes(_ bytes: Int, of rangeVersion: RangeVersionIndex) {
-        addRecordBytes(bytes, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
+    mutating func addFanoutRecordBytes(_ bytes: Int, of rangeVersion: RangeVersionIndex) {
+        addFanoutRecordBytes(bytes, ofApp: Int(rounds[rangeVersions[rangeVersion].round].appIndex))
     }
 
-    mutating func addRecordBytes(_ bytes: Int, ofApp appIndex: Int) {
-        recordBytes += bytes
-        appQueues[appIndex].recordBytes += bytes
+    mutating func addFanoutRecordBytes(_ bytes: Int, ofApp appIndex: Int) {
+        fanoutRecordBytes += bytes
+        appQueues[appIndex].fanoutRecordBytes += bytes
     }
 
     private mutating func addRound(

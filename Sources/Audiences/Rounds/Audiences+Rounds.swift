@@ -51,9 +51,9 @@ extension Audiences {
         let (newest, text) = (rounds[round].versions.last, rounds[round].checkpoints.restored.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .null { return checkpoint.entries.filter { $0.version > rangeVersions[newest].record.version } }
-        // No record of these versions has arrived yet, so return all of them. The newest settled version may be newer
-        // than some: a version that is replaced before it reaches any member settles early, while older versions are
-        // open.
+        // No record of these versions has arrived yet, so return all of them, even those older than the newest settled
+        // version. An older version may still be under way: a newer one that is replaced before it reaches any member
+        // settles before it.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
         return checkpoint.entries.filter { $0.version > rounds[round].versions.newestSettled }
     }

@@ -101,8 +101,7 @@ extension Audiences {
         if rounds[round].phase == .ending { rounds[round].enter(.running) }
     }
 
-    /// Makes a newer version take over: it begins at the round's present position and passes all positions of
-    /// the range once.
+    /// Makes a newer version take over: its window begins at the round's present position, and is one lap long.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rounds[round].progress.presentPosition
         noteStallBegin(of: round, at: start, now: now)
@@ -196,7 +195,7 @@ extension Audiences {
                 <= Limits.bodyBytesMax
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.bodyLayout)
-        addRecordBytes(body.count, of: rangeVersion)
+        addFanoutRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].alternateBody = body
         rangeVersions[rangeVersion].carriedAlertRange = layout.alert
         rangeVersions[rangeVersion].carriedAlertFirstPosition = start
@@ -263,7 +262,7 @@ extension Audiences {
         if slot.pointee.alternateBody.isNone {
             slot.pointee.alternateBody =
                 Self.bodyWithoutAlert(slot.pointee.record.body.bytes, slot.pointee.record.bodyLayout).0
-            addRecordBytes(slot.pointee.alternateBody.count, of: rangeVersion)
+            addFanoutRecordBytes(slot.pointee.alternateBody.count, of: rangeVersion)
         }
         return slot.pointee.alternateBody.bytes
     }

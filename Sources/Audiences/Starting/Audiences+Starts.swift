@@ -45,7 +45,7 @@ extension Audiences {
         }
     }
 
-    private mutating func queueStart(_ next: MemberPlace, _ rangeVersion: RangeVersionIndex) {
+    private mutating func queueStart(_ next: MemberOnPage, _ rangeVersion: RangeVersionIndex) {
         advancePast(next, progress: .inFlight, rangeVersion)
         pages[next.page].unfinishedMemberCount += 1
         rounds[pages[next.page].round].members.inFlightCount += 1

@@ -73,7 +73,7 @@ struct BacklogCommand: SeasonCommand {
 
     func text(_ figures: BacklogFigures) -> String { figures.text }
 
-    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
+    func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> BacklogFigures
     {
         let backlog = try BacklogRun(

@@ -173,7 +173,7 @@ struct DemoCommand: SeasonCommand {
         TextPage(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
     }
 
-    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
+    func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> DemoFigures
     {
         var options = DemoOptions(

@@ -18,7 +18,8 @@ protocol SeasonCommand: AsyncParsableCommand {
     /// The file for the figures, as JSON.
     var json: String? { get }
 
-    func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
+    /// Plays the records of the season, and returns what was measured. Ends early if the user interrupts the run.
+    func playSeason(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)
         -> Figures
     func text(_ figures: Figures) -> String
     /// Waits after the figures are printed, for example until the user ends the run. The deployment's processes run
@@ -57,7 +58,7 @@ extension SeasonCommand {
             deployment.stop()
             directory.remove(keeping: keep)
         }
-        let figures = try play(files, on: deployment, until: interruption)
+        let figures = try playSeason(files, on: deployment, until: interruption)
         print(text(figures))
         if let json { try TextFile.write(figures: figures, to: json) }
         waitBeforeStop(on: deployment, until: interruption)

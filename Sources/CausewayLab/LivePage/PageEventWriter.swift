@@ -5,13 +5,13 @@ import Numbers
 /// once, because each viewer gets four events a second.
 struct PageEventWriter {
     /// The maximum number of phones that events describe in full. The page shows these phones large, as many as fit.
-    static let focusedPhonesMax = 24
+    static let focusedPhonesPerPageMax = 24
 
     /// Returns the numbers of the phones that events describe in full. They are spread evenly over all phones, so that
     /// the page shows many matches.
     static func focusedPhoneNumbers(phoneCount: Int) -> [Int] {
-        guard phoneCount > focusedPhonesMax else { return Array(0..<max(0, phoneCount)) }
-        return (0..<focusedPhonesMax).map { (2 * $0 + 1) * phoneCount / (2 * focusedPhonesMax) }
+        guard phoneCount > focusedPhonesPerPageMax else { return Array(0..<max(0, phoneCount)) }
+        return (0..<focusedPhonesPerPageMax).map { (2 * $0 + 1) * phoneCount / (2 * focusedPhonesPerPageMax) }
     }
 
     /// Returns the whole number of the first property with this name, at any depth. Nil if there is no such property,

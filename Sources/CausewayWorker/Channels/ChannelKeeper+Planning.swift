@@ -182,7 +182,8 @@ extension ChannelKeeper {
     ///   - lostEntry: the entry that the new one replaces; nil: none. If its deletion is planned, the result is the
     ///     planned time, or nil if the audience has been started again. If its deletion is not planned, and its channel
     ///     is newer than the audience's end, an operator wants a channel: the result is nil.
-    ///   - endBeforeRequestMilliseconds: see `ensureChannel`. No deletion is planned because of this end.
+    ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
+    ///     audience has not ended again since, the result is nil, unless `lostEntry` has a planned deletion.
     func readDeletionDueMilliseconds(
         of newEntry: ChannelEntry,
         replacing lostEntry: ChannelEntry?,

@@ -39,7 +39,8 @@ extension ChannelKeeper {
     /// the same write plans the channel's deletion. With a second write for the plan, a crash between the two writes
     /// would lose the plan.
     ///
-    /// - Parameter endBeforeRequestMilliseconds: see `ensureChannel`. No deletion is planned because of this end.
+    /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
+    ///   audience has not ended again since, no deletion is planned.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,

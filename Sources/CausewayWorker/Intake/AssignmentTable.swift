@@ -138,19 +138,26 @@ struct AssignmentTable {
 
     /// Begins a rereading up to `endOffset`. If the partition's previous rereading ends at a higher offset, the new one
     /// ends there too. No offset below the rereading's end may be committed, because the commit would move the group's
-    /// position back.
-    ///
-    /// An `endOffset` of 0 means that there is nothing to read again, so the rereading is complete at once. Even then,
-    /// no offset below the end of the previous rereading may be committed.
+    /// position back. An `endOffset` of 0 has the effect of ``markRereadingUnneeded(of:identifier:)``.
     mutating func beginRereading(of partition: TopicPartition, identifier: UInt64, endOffset: Int64) {
+        guard endOffset > 0 else { return markRereadingUnneeded(of: partition, identifier: identifier) }
         updateEntry(partition.topic.index, partition.partition) { entry in
             let previousEndOffset = entry?.rereading?.endOffset ?? 0
             entry?.rereading = Rereading(
                 identifier: identifier,
                 endOffset: max(previousEndOffset, endOffset),
-                isComplete: endOffset == 0
+                isComplete: false
             )
-            if endOffset > 0 { entry?.firstUnsettledOffset = endOffset }
+            entry?.firstUnsettledOffset = endOffset
+        }
+    }
+
+    /// Marks a rereading as complete at once, because no record needs to be read again. Even then, no offset below the
+    /// end of the previous rereading may be committed.
+    mutating func markRereadingUnneeded(of partition: TopicPartition, identifier: UInt64) {
+        updateEntry(partition.topic.index, partition.partition) { entry in
+            let previousEndOffset = entry?.rereading?.endOffset ?? 0
+            entry?.rereading = Rereading(identifier: identifier, endOffset: previousEndOffset, isComplete: true)
         }
     }
 

@@ -4,16 +4,7 @@ import Logging
 import Observability
 import Reactor
 
-/// The Kafka thread's work on the partitions that are read again, because Redis has lost some of what their records
-/// wrote.
-///
-/// First the lane settles what is in flight, so that it is not sent twice. This takes at most `drainMillisecondsMax`.
-/// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
-/// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
-/// incomplete marks and reads the partition again.
-///
-/// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
-/// records wait behind them.
+/// What the Kafka thread notes about the partitions that are read again (``Intake/rereadPartitions()``).
 struct RereadingState {
     /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
@@ -73,7 +64,19 @@ extension RereadingRequest {
     }
 }
 
+/// The Kafka thread's work on the partitions that are read again, because Redis has lost some of what their records
+/// wrote.
+///
+/// First the lane settles what is in flight, so that it is not sent twice. This takes at most `drainMillisecondsMax`.
+/// Then the partition is assigned to its lane again, as after a rebalance. Other partitions continue. The committed
+/// offset does not go back. If the partition gets another owner before the rereading is complete, the new owner finds
+/// incomplete marks and reads the partition again.
+///
+/// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
+/// records wait behind them.
 extension Intake {
+    /// Continues all rereadings, and publishes the state of the partitions for `StoreWatch`. The Kafka thread calls
+    /// this in each iteration.
     func rereadPartitions() {
         let requests = setup.storeWatchMailbox.takeRequests()
         countRedisLosses(in: requests)
@@ -196,6 +199,8 @@ extension Intake {
 
     // MARK: - Reading again
 
+    /// Handles the waiting requests. If a requested partition has dealt records to read again, its lane drains. If not,
+    /// its rereading is complete at once. After an error, all requests wait for the next attempt.
     private func beginDraining() {
         rereading.drainingDueMilliseconds = loop.nowMilliseconds + RereadingState.retryIntervalMilliseconds
         let requests = rereading.waitingRequests.filter {
@@ -213,10 +218,9 @@ extension Intake {
                 // record above this offset may be settled too, and Redis may have lost what that record wrote.
                 let dealtEndOffset = max(findSettledEndOffset(of: request.topicPartition, entry), entry.nextOffset)
                 guard let startPosition, dealtEndOffset > max(0, startPosition.rawOffset) else {
-                    assignments.beginRereading(
+                    assignments.markRereadingUnneeded(
                         of: request.topicPartition,
-                        identifier: request.rereadingIdentifier,
-                        endOffset: 0
+                        identifier: request.rereadingIdentifier
                     )
                     continue
                 }

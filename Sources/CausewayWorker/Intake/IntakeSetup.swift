@@ -4,7 +4,7 @@ import Observability
 import Reactor
 
 /// The values from which the Kafka thread is built. They never change.
-struct IntakeSetup: @unchecked Sendable {
+struct IntakeSetup: Sendable {
     var consumerProperties: [(name: String, value: String)]
     /// Names of the topics of commands, registrations, deferred commands and fan-out records, in the order of
     /// ``Intake``'s indices.

@@ -10,7 +10,8 @@ import LiveActivity
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
 /// - `state`, for the lane that reads the record: the fields of a ``Deferral`` in their order, as numbers
 ///   separated by spaces. Only `isHeldStart` and `isReread` share a number.
-/// - `dropped`: see ``DroppedFieldsHeader``. A release that does not know this header ignores it.
+/// - `dropped`: the oversize fields that the body has lost (``DroppedFieldsHeader``). A release that does not know this
+///   header ignores it.
 ///
 /// If the command has a trace, the record also has the trace headers.
 enum DeferredHeaders {

@@ -12,7 +12,7 @@ import LiveActivity
 /// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by
 ///   semicolons.
 /// - `without-channel`: why an audience that needs a channel had none.
-/// - `dropped`: see ``DroppedFieldsHeader``.
+/// - `dropped`: the oversize fields that the body has lost (``DroppedFieldsHeader``).
 ///
 /// A release that does not know the last three headers ignores them. If the command has a trace, the record also has
 /// the trace headers.

@@ -161,12 +161,12 @@ extension Lane {
         }
     }
 
-    func passAudienceReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func passReplyToAudiences(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         audiences.storeReplied(tag: tag, reply, now: now)
         requestCallAtIterationEnd()
     }
 
-    func passAudienceFailure(tag: UInt64, error: RedisError) {
+    func passFailureToAudiences(tag: UInt64, error: RedisError) {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         let failure = error.storeFailure
         if failure == .refused {

@@ -36,7 +36,7 @@ extension Lane {
         }
     }
 
-    func passStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func passReplyToDelivery(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         if Audiences.isOwnActivityStoreCall(tag: tag) {
             audiences.activityStoreReplied(tag: tag, now: now)
         } else {
@@ -45,7 +45,7 @@ extension Lane {
         requestCallAtIterationEnd()
     }
 
-    func passStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
+    func passFailureToDelivery(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
             // Do not log or count here: one failed WAIT (Redis' command that waits for replicas) fails many calls.

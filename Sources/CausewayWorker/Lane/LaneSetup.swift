@@ -9,7 +9,8 @@ import Reactor
 import Redis
 
 /// The values from which every lane is built. Made once at the start, read by all lanes, and never changed: what a
-/// reload changes is in the cores' configurations.
+/// reload changes is in the cores' configurations. So `@unchecked Sendable` is correct, although ``PoolConfiguration``
+/// is not declared `Sendable`.
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool. Every lane has such a pool.
     struct Pool {

@@ -14,10 +14,10 @@ final class LaneStoreHandler {
 
 extension LaneStoreHandler: ActivityStoreHandler {
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        lane.passStoreReply(tag: tag, reply)
+        lane.passReplyToDelivery(tag: tag, reply)
     }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
-        lane.passStoreFailure(tag: tag, script: script, error: error)
+        lane.passFailureToDelivery(tag: tag, script: script, error: error)
     }
     func redisReady() { lane.noteRedisReady() }
     func redisLost(_ reason: RedisError) { lane.noteRedisLoss(reason) }
@@ -30,9 +30,9 @@ extension LaneStoreHandler: ActivityStoreHandler {
 
 extension LaneStoreHandler: AudienceStoreHandler {
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        lane.passAudienceReply(tag: tag, reply)
+        lane.passReplyToAudiences(tag: tag, reply)
     }
-    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passAudienceFailure(tag: tag, error: error) }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passFailureToAudiences(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestCallAtIterationEnd() }
     /// Tells only the core for audiences about the lost connection, and writes no log line. Usually the activity store
     /// loses its connection to the same server too, and that loss is logged.

@@ -9,8 +9,8 @@ import Redis
 /// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims the due
 /// activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
-/// Each worker has one keeper. A claim lasts for a limited time (a lease). Until the claim ends, no other worker claims
-/// the activity, unless Redis loses the claim. A claimed activity stays in its timetable. So if this worker dies,
+/// Each worker has one keeper. A claim lasts for a limited time. Until the claim ends, no other worker claims the
+/// activity, unless Redis loses the claim. A claimed activity stays in its timetable. So if this worker dies,
 /// another worker claims the activity again. The command's result removes the activity from the timetable. An activity
 /// also leaves the timetable when it is too old, or when no worker can make a command for it.
 actor LifetimeKeeper {
@@ -18,7 +18,7 @@ actor LifetimeKeeper {
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts twice as
     /// long as the one before, up to 32 times this length. Each claim writes another command, and a command may wait
     /// for APNs for hours. The growing claims limit the number of these commands.
-    static let firstLeaseMilliseconds: Int64 = 20_000
+    static let firstClaimMilliseconds: Int64 = 20_000
     /// For this long after the known beginning of an activity's life, workers claim the activity, even if Kafka or APNs
     /// is down for hours. After this time the activity is forgotten, because iOS has ended it and removed it from the
     /// Lock Screen. A new start that could not be sent within this time is forgotten too.
@@ -113,7 +113,7 @@ actor LifetimeKeeper {
         let claimedEntries = try timetables.claimEntries(
             LifetimeKey.timetableKey(timetableNumber),
             namesToClaim,
-            firstLeaseMilliseconds: Self.firstLeaseMilliseconds,
+            firstClaimMilliseconds: Self.firstClaimMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
         let batch = LifetimeCommandBatch(
@@ -152,8 +152,8 @@ actor LifetimeKeeper {
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        // A poll that reads from the front (``pollsPerTimetableFrontRead``) does not change `nextRanks`. So the next
-        // poll continues where the poll before it stopped.
+        // A poll that reads from the front (``pollsPerTimetableFrontRead``) instead of from `nextRanks` does not change
+        // `nextRanks`. So the poll after it continues where the poll before it stopped.
         if rank == nextRanks[timetableNumber] { nextRanks[timetableNumber] = dueActivities.nextRank }
         log(unknownApps: dueActivities.unknownApps)
         return (dueActivities.namesToClaim, dueEntries.timetableEntryCount)

@@ -16,7 +16,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// The command that is being worked on; `.null`: none.
     fileprivate(set) var currentCommand = RecordIndex.null
     var waitingList = WaitingList()
-    var riderAwaitingCarrier = RiderAwaitingCarrier()
+    var commandAwaitingCarrier = CommandAwaitingCarrier()
     /// The last command of the activity that became a rider; `.null`: none has become one. Its slot is prefetched
     /// before a command of the activity is merged, because merging reads the rider. The slot may have been freed or
     /// used again; a prefetch of such a slot does no harm.

@@ -40,7 +40,7 @@ enum ActivityPhase: UInt8 {
     /// - A deferred command comes back from the deferred topic (`startWait`, `deferralWait`).
     /// - The pause of a command that has come back from there ends (`deferralWait`).
     /// - The lane reads a newer command, which carries the alert of a command that waits for it
-    ///   (`riderAwaitingCarrier`).
+    ///   (`commandAwaitingCarrier`).
     ///
     /// Next: `idle` when the timer fires; `queuedToBegin` when a command arrives that may begin.
     case paused

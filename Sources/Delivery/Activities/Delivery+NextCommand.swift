@@ -6,7 +6,7 @@ extension Delivery {
     /// wait is freed, so the caller must not use `activity` afterwards: a use of a freed slot traps.
     mutating func beginNextCommand(of activity: ActivityIndex, now: Moment) {
         precondition(activities[activity].phase == .idle)
-        finishRiderIfWaitIsOver(of: activity, now: now)
+        finishCommandAwaitingCarrierIfWaitIsOver(of: activity, now: now)
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
         if activities[activity].mayHaveWait(now: now) {
@@ -26,7 +26,7 @@ extension Delivery {
         }
         records.enter(.current, record)
         removeAlertIfOld(of: record, now: now)
-        records.completeBody(of: record)
+        records.completeBodyWithRiderAlert(of: record)
         if records[record].needsStartToken {
             activities.beginCommand(record, of: activity, in: .takingStartToken)
             queueStoreCall(.takeStartToken, record)

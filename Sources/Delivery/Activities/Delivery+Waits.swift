@@ -69,14 +69,14 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let earliestBeginAtMilliseconds = slot.pointee.earliestBeginAtMilliseconds
         // The fast path: nearly always the activity has a short delay or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.mayHaveDeferralWait,
+        guard slot.pointee.commandAwaitingCarrier.isNone, !slot.pointee.mayHaveDeferralWait,
             !exceedsDeferredDelay(earliestBeginAtMilliseconds - now.monotonicMilliseconds)
         else { return pausedPhaseEndOnSlowPathMilliseconds(of: activity, now: now) }
         return earliestBeginAtMilliseconds > now.monotonicMilliseconds ? earliestBeginAtMilliseconds : nil
     }
 
-    /// The part of `pausedPhaseEndMilliseconds` for a rider, a deferral or a long delay. Not inlined, so that the fast
-    /// path stays short.
+    /// The part of `pausedPhaseEndMilliseconds` for a command that waits for a carrier, a deferral or a long delay. Not
+    /// inlined, so that the fast path stays short.
     @inline(never)
     private func pausedPhaseEndOnSlowPathMilliseconds(of activity: ActivityIndex, now: Moment) -> Int64? {
         guard let endMilliseconds = activities[activity].earliestWaitEndMilliseconds(now: now) else { return nil }
@@ -101,13 +101,13 @@ extension ActivitySlot {
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
     /// - the delay of its next command (`earliestBeginAtMilliseconds`)
-    /// - the wait of a rider for a newer command that carries its alert (`riderAwaitingCarrier`)
+    /// - the wait of an older command for a newer one that carries its alert (`commandAwaitingCarrier`)
     /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `startWait`)
     /// - the pause of a command that has come back from there (`deferralWait`).
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
         var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
-        if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
+        if !commandAwaitingCarrier.isNone { end = min(end, commandAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
         if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
         return end == .max ? nil : end

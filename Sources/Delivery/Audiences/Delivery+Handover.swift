@@ -74,7 +74,7 @@ extension Delivery {
         precondition(records[record].stage == .handedOver, "a command came back that was not handed over")
         switch result {
         case .outcome(let outcome):
-            precondition(!outcome.needsDeadLetter)
+            precondition(!outcome.effects.contains(.deadLetter))
             records[record].times.admittedAtWallMilliseconds = admittedAtWallMilliseconds
             records[record].setReason(reason)
             finish(record, outcome)

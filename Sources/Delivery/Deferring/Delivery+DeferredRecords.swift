@@ -47,7 +47,7 @@ extension Delivery {
     mutating func restore(_ deferral: Deferral, to record: RecordIndex, of activity: ActivityIndex?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
-        activities[activity].deferralWait.endOrPause(forMilliseconds: pauseMilliseconds, now: now)
+        activities[activity].deferralWait.noteReturnedCommand(pauseMilliseconds: pauseMilliseconds, now: now)
         // Newer commands wait no longer for this start, because it joins the waiting list now. But a restart after a
         // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait until the
         // restart is admitted, but not longer than until `StartWait.untilMilliseconds`.

@@ -33,7 +33,7 @@ extension Delivery {
     /// If a registration released the command, the registration is the source of the deferred record, and its offset is
     /// settled with this deferral. Redis already has the version of such a command, and admits the command again.
     private mutating func deferCommand(_ record: RecordIndex, _ cause: DeferralCause, now: Moment) {
-        records.completeBody(of: record)
+        records.completeBodyWithRiderAlert(of: record)
         writeDefaultIdentifierIfMissing(of: record)
         // An admission may have raised the timestamp in the body. The next reading needs the timestamp of the command's
         // own version.
@@ -58,7 +58,7 @@ extension Delivery {
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds =
-            configuration.reloadable.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
+            configuration.reloadable.deferredDelayMilliseconds + DeferralWait.returnLatenessMillisecondsMax
         let (activity, waitEndMilliseconds) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
         if records[record].isStart {
             activities[activity].startWait.expect(records[record].version, until: waitEndMilliseconds, now: now)

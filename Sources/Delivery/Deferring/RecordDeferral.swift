@@ -33,7 +33,7 @@ struct RecordDeferral: BitwiseCopyable {
 /// of a command that has come back from there.
 struct DeferralWait: BitwiseCopyable {
     /// How long the activity still waits for a deferred command that is not back after `deferredDelayMilliseconds`.
-    static let latenessMillisecondsMax: Int64 = 5_000
+    static let returnLatenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: there is no wait.
     private(set) var untilMilliseconds: Int64 = .min
@@ -57,10 +57,12 @@ struct DeferralWait: BitwiseCopyable {
 
     /// Ends the wait for a deferred command, because it has come back from the deferred topic. If the command must
     /// still pause, the activity now waits for the end of the pause. Of several pauses, the one that ends last counts.
-    mutating func endOrPause(forMilliseconds milliseconds: Int64, now: Moment) {
+    ///
+    /// - Parameter pauseMilliseconds: for how long the command must still pause; 0 or less: no pause.
+    mutating func noteReturnedCommand(pauseMilliseconds: Int64, now: Moment) {
         if !isPause { self = DeferralWait() }
-        guard milliseconds > 0 else { return }
-        (untilMilliseconds, isPause) = (max(untilMilliseconds, now.monotonicMilliseconds + milliseconds), true)
+        guard pauseMilliseconds > 0 else { return }
+        (untilMilliseconds, isPause) = (max(untilMilliseconds, now.monotonicMilliseconds + pauseMilliseconds), true)
     }
 
     /// Notes that a command was deferred. The activity waits for it until this monotonic time at most.

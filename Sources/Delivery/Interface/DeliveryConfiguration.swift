@@ -50,8 +50,8 @@ public struct DeliveryConfiguration: Sendable {
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long a command with an alert waits for a carrier: a newer state that Redis already knows and that this lane
     /// has not read yet. Usually another worker admitted that state. It may come late because it was deferred, so
-    /// ``lengthenRiderWait()`` makes this time longer than the delay of deferred commands.
-    public var riderWaitMilliseconds: Int64 = 10_000
+    /// ``lengthenCarrierWait()`` makes this time longer than the delay of deferred commands.
+    public var carrierWaitMilliseconds: Int64 = 10_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How many offsets above its committable offset a partition may be read. The ledger of each partition has one bit
@@ -84,19 +84,19 @@ public struct DeliveryConfiguration: Sendable {
             for position in apps.indices { reloadable.apps[position].contract = presentApps[position].contract }
             reloadable.keepsContracts = false
         }
-        lengthenRiderWait()
+        lengthenCarrierWait()
     }
 
-    /// Makes `riderWaitMilliseconds` longer than the delay of deferred commands, because the carrier that a rider waits
-    /// for may be deferred. If a reload makes the delay shorter, `riderWaitMilliseconds` stays: commands that were
-    /// deferred before come back after the old delay.
-    package mutating func lengthenRiderWait() {
-        riderWaitMilliseconds = max(
-            riderWaitMilliseconds,
-            reloadable.deferredDelayMilliseconds + Self.riderWaitAfterDeferredDelayMilliseconds
+    /// Makes `carrierWaitMilliseconds` longer than the delay of deferred commands, because the carrier for which a
+    /// command waits may be deferred. If a reload makes the delay shorter, `carrierWaitMilliseconds` stays: commands
+    /// that were deferred before come back after the old delay.
+    package mutating func lengthenCarrierWait() {
+        carrierWaitMilliseconds = max(
+            carrierWaitMilliseconds,
+            reloadable.deferredDelayMilliseconds + Self.carrierWaitAfterDeferredDelayMilliseconds
         )
     }
-    private static let riderWaitAfterDeferredDelayMilliseconds: Int64 = 5_000
+    private static let carrierWaitAfterDeferredDelayMilliseconds: Int64 = 5_000
 
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
@@ -106,7 +106,7 @@ public struct DeliveryConfiguration: Sendable {
         reloadable.validate(appCount: apps.count)
         precondition(retryBaseMilliseconds > 0 && reloadable.retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0)
-        precondition(riderWaitMilliseconds > 0)
+        precondition(carrierWaitMilliseconds > 0)
     }
 }
 

@@ -3,7 +3,7 @@ import LiveActivity
 /// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverResult: Sendable, Equatable, BitwiseCopyable {
     /// The command has an outcome. It gets a result, except if it is reread and its first result stays valid
-    /// (`Outcome.needsNoResultIfReread`). The outcome is never `invalid`, because a faulty record is rejected when it
+    /// (`OutcomeEffects.noResultIfReread`). The outcome is never `invalid`, because a faulty record is rejected when it
     /// is read.
     case outcome(Outcome)
     /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes

@@ -67,7 +67,9 @@ extension Delivery {
         }
         if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
         guard slot.pointee.kind == .command else { return .endedOrUnlimited }
-        if slot.pointee.event == .update, slot.pointee.ending.outcome.showsEndedActivity { return .updatedAfterEnd }
+        if slot.pointee.event == .update, slot.pointee.ending.outcome.effects.contains(.activityHadEnded) {
+            return .updatedAfterEnd
+        }
         guard slot.pointee.event != .end else { return .endedOrUnlimited }
         let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policyIndex)
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
@@ -90,10 +92,10 @@ extension Delivery {
     /// list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
-        // The lease is the time for which the keeper does not make the command again, because this record is still
-        // worked on. A deferred command usually comes back from the deferred topic within `deferAfterMilliseconds` plus
-        // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
-        let firstLeaseMilliseconds =
+        // For this time the keeper does not claim the activity, and so does not make the command again, because this
+        // record is still worked on. A deferred command usually comes back from the deferred topic within
+        // `deferAfterMilliseconds` plus `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
+        let claimDelayMilliseconds =
             2 * (configuration.reloadable.deferAfterMilliseconds + configuration.reloadable.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
         return .checkLifetime(
@@ -102,7 +104,7 @@ extension Delivery {
             // and the keeper makes another. But after an attempted push, the activity may have begun, and another
             // restart could begin a second one. So the restart then names no state.
             stateVersion: slot.pointee.push.attemptCount == 0 ? identifier?.stateVersion : nil,
-            firstLeaseMilliseconds: firstLeaseMilliseconds
+            claimDelayMilliseconds: claimDelayMilliseconds
         )
     }
 
@@ -153,7 +155,7 @@ extension Delivery {
         from value: UnsafeRawBufferPointer,
         now: Moment
     ) {
-        guard command.audience.isAbsent, command.channel.isAbsent else { return settleWithoutAction(record) }
+        guard !command.isForAudienceOrChannel else { return settleWithoutAction(record) }
         let isTooOld = AgeRules.isStateTooOld(
             timestamp: command.version.timestamp,
             isEnd: false,
@@ -301,7 +303,7 @@ extension Command {
     /// Whether the command ends an activity because its lifetime is over, or starts it again.
     @inline(__always)
     func isLifetimeCommand(in record: UnsafeRawBufferPointer) -> Bool {
-        event != .update && audience.isAbsent && channel.isAbsent && !identifier.isAbsent
+        event != .update && !isForAudienceOrChannel && !identifier.isAbsent
             && LifetimeCommandIdentifier(identifier.range.bytes(in: record)) != nil
     }
 }

@@ -17,7 +17,7 @@ extension Delivery {
 
     /// Notes which records of a newly assigned partition are reread: they had been settled before, and Redis lost what
     /// they wrote. The lane processes them, but they ring no alert and start no activity. They write a second
-    /// result only if it says something new (`Outcome.needsNoResultIfReread`). (R25)
+    /// result only if it says something new (`OutcomeEffects.noResultIfReread`). (R25)
     ///
     /// - Parameters:
     ///   - settledEndOffset: all records below this offset had been settled.
@@ -103,10 +103,10 @@ extension Delivery {
         case .riding:
             // The carrier keeps the rider's alert. So first copy the alert from this record's body into the carrier's.
             let carrier = slot.pointee.riderLink.carrier
-            records.completeBody(of: carrier)
+            records.completeBodyWithRiderAlert(of: carrier)
             records.unlinkRider(of: carrier)
             drop(record, now: now)
-        case .awaitingCarrier: drop(activities[activity].riderAwaitingCarrier.removeRecord(), now: now)
+        case .awaitingCarrier: drop(activities[activity].commandAwaitingCarrier.removeRecord(), now: now)
         case .current:
             guard activities[activity].phase.isAwaitingRetry else { return }
             if mustBeDeferredToNextOwner(record) {

@@ -32,8 +32,8 @@ package struct PartitionLedger: ~Copyable {
     /// known. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``).
-    /// What the record at this offset brought is now only in another record of the lane. For example, a newer command
-    /// has taken over the token of the command that it replaced. Nil until there is such an offset.
+    /// What the record at this offset brought is now only in the memory of this worker. For example, the command that
+    /// replaced another one has that command's token. Nil until there is such an offset.
     ///
     /// In a backlog with tokens, nearly all settled offsets are such offsets. Bits take the same memory for any number
     /// of them.
@@ -137,8 +137,8 @@ package struct PartitionLedger: ~Copyable {
         return ranges
     }
 
-    /// Returns the first offset, from `first` on and below `end`, that the metadata may name. If `isNamed` is false: the
-    /// first that it must not name. Returns `end` if there is none.
+    /// Returns the first offset, from `first` on and below `end`, that the metadata may name. If `isNamed` is false:
+    /// the first that it must not name. Returns `end` if there is none.
     private func findFirstOffset(namedInMetadata isNamed: Bool, from first: Int64, below end: Int64) -> Int64 {
         var offset = first
         while offset < end {

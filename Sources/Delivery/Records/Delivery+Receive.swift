@@ -147,7 +147,7 @@ extension Delivery {
             return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.hasAnyContract, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
-        guard command.audience.isAbsent, command.channel.isAbsent else {
+        if command.isForAudienceOrChannel {
             return handOver(index, command, from: value, trace: record.trace, droppedFields: droppedFields)
         }
         let activity = findOrAddActivity(of: command, of: records[index].appIndex, in: value)
@@ -224,6 +224,12 @@ extension Delivery {
     func defaultPolicyIndex(of appIndex: UInt16) -> UInt8 {
         UInt8(truncatingIfNeeded: configuration.reloadable.apps[Int(appIndex)].defaultPolicyIndex)
     }
+}
+
+extension Command {
+    /// Whether the command addresses an audience or a channel, and not a single activity.
+    @inline(__always)
+    var isForAudienceOrChannel: Bool { !audience.isAbsent || !channel.isAbsent }
 }
 
 func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {

@@ -93,7 +93,7 @@ public struct RecordSlot: BitwiseCopyable {
     }
 
     /// Whether the command is sent with an alert: its body has one, or its rider's alert will be written into the body
-    /// (`Records.completeBody`). Unlike `Records.alertVersion`, also counts the alert of a start.
+    /// (`Records.completeBodyWithRiderAlert`). Unlike `Records.alertVersion`, also counts the alert of a start.
     @inline(__always) var hasAlert: Bool { !bodyLayout.alert.isAbsent || rider != .null }
 
     /// The version of the command whose alert is in the body. Nil if the body has no alert, and for a start, whose

@@ -22,7 +22,7 @@ extension Delivery {
     /// Finishes a superseded command that does not become a rider. Either only `replacement` counts the command, or the
     /// command gets a result. Returns whether the slot of `replaced` is still in use.
     mutating func finishSuperseded(_ replaced: RecordIndex, countedBy replacement: RecordIndex) -> SlotStatus {
-        guard supersededCounting.isOn(isBacklogKnown: readAhead.isBacklogKnown),
+        guard supersededResultMode.countsInsteadOfResults(isBacklogKnown: readAhead.isBacklogKnown),
             records[replaced].mayEndWithoutResult,
             !records[replaced].hasAlert || records[records.alertSource(of: replacement)].hasOwnAlert
         else {

@@ -39,11 +39,13 @@ extension Delivery {
     @inline(__always)
     private mutating func queueResult(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        if slot.pointee.isReread, outcome.needsNoResultIfReread, slot.pointee.ending.supersededCount.commandCount == 0 {
+        if slot.pointee.isReread, outcome.effects.contains(.noResultIfReread),
+            slot.pointee.ending.supersededCount.commandCount == 0
+        {
             queueOutgoingRecord(.endWithoutResult, record)
         } else {
             queueOutgoingRecord(.result, record)
-            if outcome.needsDeadLetter { queueOutgoingRecord(.deadLetter, record) }
+            if outcome.effects.contains(.deadLetter) { queueOutgoingRecord(.deadLetter, record) }
         }
     }
 
@@ -57,7 +59,7 @@ extension Delivery {
         if needsSettlement { queueStoreCall(.settle, record) }
         guard slot.pointee.kind == .command, slot.pointee.isStart else { return }
         refundUnsentStart(record)
-        if slot.pointee.start.isHeld, !outcome.keepsCommandInRedis {
+        if slot.pointee.start.isHeld, !outcome.effects.contains(.commandStaysInRedis) {
             slot.pointee.ending.followUps.insert(.settleHeldStart)
         } else if needsSettlement {
             queueStoreCall(.settleStart, record)

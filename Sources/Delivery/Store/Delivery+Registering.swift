@@ -27,7 +27,10 @@ extension Delivery {
     mutating func planTokenRegistration(of record: RecordIndex, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.ending.earlierResultCount < Self.resultsPerRecordMax - 1 else { return }
-        if outcome.mayLeaveCommandsHeld(isStart: slot.pointee.isStart) {
+        let effects = outcome.effects
+        if effects.contains(.tokenIsRegisteredAgain)
+            || slot.pointee.isStart && effects.contains(.tokenOfStartIsRegisteredAgain)
+        {
             slot.pointee.ending.followUps.insert(.registerToken)
         }
     }
@@ -161,7 +164,7 @@ extension RecordSlot {
     /// or end. If this body has an alert, the alert was not sent, and `copyAlert` may write it into a held command.
     /// - Returns: false for any other command: its body is not needed any more.
     fileprivate mutating func takeOverUnsentBody(of command: RecordSlot) -> Bool {
-        guard command.event != .start, command.ending.outcome.mayLeaveUnsentAlert else { return false }
+        guard command.event != .start, command.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }
         (ownExpirationSeconds, priority) = (command.ownExpirationSeconds, command.priority)
         (body, bodyLayout) = (command.body, command.bodyLayout)
         return true

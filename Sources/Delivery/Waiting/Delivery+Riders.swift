@@ -21,7 +21,7 @@ import LiveActivity
 /// - A rider is finished as `superseded` when its carrier is finished or deferred, or earlier. Only a rider that is
 ///   dropped, or that goes back to the waiting list, is not finished with its carrier.
 /// - A carried alert is written into the carrier's body late, usually when the carrier's turn comes, because most
-///   carriers are replaced earlier (`completeBody`). The carrier then has at least the rider's priority.
+///   carriers are replaced earlier (`completeBodyWithRiderAlert`). The carrier then has at least the rider's priority.
 /// - A body is never changed while its push is in flight: a connection to APNs may be reading the bytes.
 /// - Within a lane, no alert rings after a newer one. So no state carries an alert while a newer alert is under way
 ///   (`isOlderThanAlertUnderWay`). When APNs has accepted an alert, waiting states lose this alert and all older ones.
@@ -41,8 +41,8 @@ extension Delivery {
     ///   moved, the rider becomes the rider of `replacement`. If it did not move, the rider is finished with
     ///   `replaced`.
     ///
-    /// - Returns: whether the slot of `replaced` is still in use. Only `mergeOlder` needs this: there `replaced` is the
-    ///   new command, whose slot `enqueue` uses afterwards. The other callers do not use `replaced` any more.
+    /// - Returns: whether the slot of `replaced` is still in use. This is only for `mergeOlder`: there `replaced` is
+    ///   the new command, whose slot `enqueue` uses afterwards. The other callers do not use `replaced` any more.
     @discardableResult
     mutating func supersede(_ replaced: RecordIndex, by replacement: RecordIndex, now: Moment) -> SlotStatus {
         let alertSource = records.alertSource(of: replaced)
@@ -55,13 +55,19 @@ extension Delivery {
                 records[alertSource].setReason("alertDidNotFit")
             }
         }
-        // If `replacement` has an alert or a rider, Redis must not settle `replaced` now. Otherwise the unsent alert
-        // that `replaced` had or carried could be lost:
-        // 1. Redis settles `replaced`, and counts its alert as sent or replaced.
-        // 2. `replacement` is dropped, because its partition is revoked.
-        // 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
-        if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
+        keepUnsettledInRedis(replaced, ifAlertIsOn: replacement)
         return finishSuperseded(replaced, countedBy: replacement)
+    }
+
+    /// Keeps `replaced` unsettled in Redis if `replacement` has an alert or a rider, unless `replaced` is a start.
+    ///
+    /// If Redis settled `replaced` now, the unsent alert that `replaced` had or carried could be lost:
+    /// 1. Redis settles `replaced`, and counts its alert as sent or replaced.
+    /// 2. `replacement` is dropped, because its partition is revoked.
+    /// 3. The next owner reads `replaced` again, but Redis replies that `replaced` is settled.
+    @inline(__always)
+    private mutating func keepUnsettledInRedis(_ replaced: RecordIndex, ifAlertIsOn replacement: RecordIndex) {
+        if records[replacement].hasAlert, !records[replaced].isStart { records[replaced].ending.settlement = nil }
     }
 
     /// Moves the alert of `alertSource` from `replaced` to `carrier`: makes `alertSource` the rider of `carrier`.
@@ -69,8 +75,8 @@ extension Delivery {
     @inline(__always)
     private mutating func moveAlert(of alertSource: RecordIndex, from replaced: RecordIndex, to carrier: RecordIndex) {
         records.unlinkRider(of: replaced)
-        // The carrier may have a rider with an older alert, which ends now. The carrier is also the counter, because it
-        // has replaced this rider, and no other command does.
+        // The carrier may have a rider with an older alert, which ends now. The carrier itself counts this rider,
+        // because no other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
         activities[records[carrier].activity].riderToPrefetch = alertSource
@@ -229,7 +235,7 @@ extension Delivery {
         enqueueFormerRider(rider, now: now)
     }
 
-    // MARK: - Riders that wait for their carrier
+    // MARK: - Commands that wait for a carrier
 
     /// Called when Redis has a newer command than the current one, and has not settled the newer one. If the current
     /// command has an alert, it waits for a carrier. A start, or a command without an alert, is finished as
@@ -247,39 +253,39 @@ extension Delivery {
             return endCurrentCommand(of: activity, now: now)
         }
         if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
-        let awaitingRider = activities[activity].riderAwaitingCarrier.record
-        if awaitingRider != .null, !records.isNewer(record, than: awaitingRider) {
-            finish(record, records.areSameVersion(record, awaitingRider) ? .duplicate : .superseded)
+        let awaitingCommand = activities[activity].commandAwaitingCarrier.record
+        if awaitingCommand != .null, !records.isNewer(record, than: awaitingCommand) {
+            finish(record, records.areSameVersion(record, awaitingCommand) ? .duplicate : .superseded)
         } else {
-            if awaitingRider != .null { finish(awaitingRider, .superseded) }
+            if awaitingCommand != .null { finish(awaitingCommand, .superseded) }
             records.enter(.awaitingCarrier, record)
-            activities[activity].riderAwaitingCarrier = RiderAwaitingCarrier(
+            activities[activity].commandAwaitingCarrier = CommandAwaitingCarrier(
                 record: record,
-                untilMilliseconds: now.monotonicMilliseconds + configuration.riderWaitMilliseconds
+                untilMilliseconds: now.monotonicMilliseconds + configuration.carrierWaitMilliseconds
             )
         }
         endCurrentCommand(of: activity, now: now)
     }
 
     /// Called after `merge` has placed the command `record`. If an older command waits for a carrier
-    /// (`riderAwaitingCarrier`), `record` supersedes it, and carries its alert if possible. But if `merge` has just
+    /// (`commandAwaitingCarrier`), `record` supersedes it, and carries its alert if possible. But if `merge` has just
     /// made `record` a rider, then the carrier of `record` supersedes the waiting command instead, and keeps the newer
     /// of the two alerts.
-    mutating func carryAwaitingRider(on record: RecordIndex, of activity: ActivityIndex, now: Moment) {
-        let rider = activities[activity].riderAwaitingCarrier.record
+    mutating func supersedeCommandAwaitingCarrier(of activity: ActivityIndex, by record: RecordIndex, now: Moment) {
+        let older = activities[activity].commandAwaitingCarrier.record
         // If `merge` has finished `record`, for example as a duplicate, `record` cannot carry an alert.
-        guard rider != .null, !records[record].stage.awaitsAcknowledgements,
-            records.isNewer(record, than: rider)
+        guard older != .null, !records[record].stage.awaitsAcknowledgements,
+            records.isNewer(record, than: older)
         else { return }
-        _ = activities[activity].riderAwaitingCarrier.removeRecord()
+        _ = activities[activity].commandAwaitingCarrier.removeRecord()
         let carrier = records[record].riderLink.carrier
-        supersede(rider, by: carrier == .null ? record : carrier, now: now)
+        supersede(older, by: carrier == .null ? record : carrier, now: now)
     }
 
-    /// Finishes the command whose alert waits for a carrier, if it has waited for `riderWaitMilliseconds`. Its alert is
-    /// lost.
-    mutating func finishRiderIfWaitIsOver(of activity: ActivityIndex, now: Moment) {
-        guard activities[activity].riderAwaitingCarrier.isWaitOver(now: now) else { return }
-        finish(activities[activity].riderAwaitingCarrier.removeRecord(), .superseded)
+    /// Finishes the command whose alert waits for a carrier, if it has waited for `carrierWaitMilliseconds`. Its alert
+    /// is lost.
+    mutating func finishCommandAwaitingCarrierIfWaitIsOver(of activity: ActivityIndex, now: Moment) {
+        guard activities[activity].commandAwaitingCarrier.isWaitOver(now: now) else { return }
+        finish(activities[activity].commandAwaitingCarrier.removeRecord(), .superseded)
     }
 }

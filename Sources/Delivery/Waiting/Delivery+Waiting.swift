@@ -30,12 +30,12 @@ extension Delivery {
     mutating func enqueue(_ record: RecordIndex, of activity: ActivityIndex? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
-        let rider = activities[activity].riderAwaitingCarrier.record
-        if rider != .null, !records[record].lifetime.isEnd, records.areSameVersion(rider, record) {
-            finish(record, asDuplicateOf: rider)
+        let awaitingCommand = activities[activity].commandAwaitingCarrier.record
+        if awaitingCommand != .null, !records[record].lifetime.isEnd, records.areSameVersion(awaitingCommand, record) {
+            finish(record, asDuplicateOf: awaitingCommand)
         } else {
             let slotStatus = merge(record, into: activity, now: now)
-            if slotStatus == .inUse { carryAwaitingRider(on: record, of: activity, now: now) }
+            if slotStatus == .inUse { supersedeCommandAwaitingCarrier(of: activity, by: record, now: now) }
         }
         wake(activity, now: now)
     }

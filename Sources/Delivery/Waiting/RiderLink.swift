@@ -48,9 +48,9 @@ extension Records {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command, for example when its turn comes: writes the alert of its rider into the body,
-    /// and sets the digest.
-    mutating func completeBody(of record: RecordIndex) {
+    /// Completes the body of a command, for example when its turn comes: writes the alert of its rider into the body if
+    /// it has a rider, and sets the digest.
+    mutating func completeBodyWithRiderAlert(of record: RecordIndex) {
         guard !self[record].isBodyComplete else { return }
         let rider = self[record].rider
         if rider != .null, let version = alertVersion(of: rider) {
@@ -64,8 +64,8 @@ extension Records {
 extension RecordSlot {
     mutating func setDigestFromBody() { digest = Body.digest(body.bytes, bodyLayout) }
 
-    /// Whether `Records.completeBody` has completed the body: it has the alert of the command's rider, and its digest
-    /// is set.
+    /// Whether `Records.completeBodyWithRiderAlert` has completed the body: it has the alert of the command's rider,
+    /// and its digest is set.
     @inline(__always) var isBodyComplete: Bool { digest != nil }
 
     /// Whether the body fits into a push if an alert of this many bytes replaces its own.
@@ -85,7 +85,7 @@ extension RecordSlot {
 /// - When another command of the activity with a newer alert begins to wait, this command is finished as `superseded`:
 ///   only one can wait.
 /// - If the command's partition is revoked, the command is dropped.
-struct RiderAwaitingCarrier: BitwiseCopyable {
+struct CommandAwaitingCarrier: BitwiseCopyable {
     /// The command, which is in the stage `awaitingCarrier`; `.null`: none.
     private(set) var record = RecordIndex.null
     /// Until when the command waits, a monotonic time; no meaning if `record` is `.null`.

@@ -148,8 +148,8 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
             guard head.status >= 200 else { continue }
             status = head.status
             guard !client.readsOnlyStatus else { return endWithResponse() }
-            let bodyLength = try head.parseBodyLength(method: method)
-            bodyReader = try HTTPBodyReader(bodyLength, bytesMax: client.responseBodyBytesMax)
+            let bodyFraming = try head.parseBodyFraming(method: method)
+            bodyReader = try HTTPBodyReader(bodyFraming, bytesMax: client.responseBodyBytesMax)
             _ = try bodyReader?.read(unreadInput)
             endIfComplete()
         }

@@ -3,7 +3,9 @@ import Numbers
 /// Collects the body of a request or response (RFC 9112, section 6). The body has a known length, is chunked,
 /// or lasts until the connection ends.
 struct HTTPBodyReader {
-    enum Length: Sendable, Equatable {
+    /// How the reader finds the end of the body (RFC 9112, section 6.3).
+    enum Framing: Sendable, Equatable {
+        /// The body has this many bytes.
         case bytes(Int)
         case chunked
         /// The body lasts until the connection ends. Only responses have such a body.
@@ -38,9 +40,9 @@ struct HTTPBodyReader {
     private var line: [UInt8] = []
 
     /// - Throws: `bodyTooLarge` if the announced length is above `bytesMax`.
-    init(_ length: Length, bytesMax: Int) throws(HTTPFault) {
+    init(_ framing: Framing, bytesMax: Int) throws(HTTPFault) {
         self.bytesMax = bytesMax
-        switch length {
+        switch framing {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             phase = count == 0 ? .complete : .fixedLength(remainingBytes: count)

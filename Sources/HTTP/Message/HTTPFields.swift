@@ -55,7 +55,7 @@ package struct HTTPFields: Sendable, Equatable {
     /// Returns the body length that the fields announce; nil if they announce none.
     ///
     /// - Throws: if the fields contradict each other, a length is not a number, or a coding is not exactly `chunked`.
-    func parseBodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
+    func parseBodyFraming() throws(HTTPFault) -> HTTPBodyReader.Framing? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {
             // Refuse a message with both `Content-Length` and `Transfer-Encoding`. A proxy may use one of the

@@ -11,7 +11,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
     /// response on a connection.
     var isHTTP11: Bool
     /// Nil if the fields announce no length. The request then has no body.
-    var bodyLength: HTTPBodyReader.Length?
+    var bodyFraming: HTTPBodyReader.Framing?
 
     var keepsAlive: Bool { isHTTP11 && !fields.has("close", inList: "connection") }
     /// Whether the client waits for `100 Continue` before it sends its body.
@@ -40,7 +40,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
             query: query,
             fields: head.fields,
             isHTTP11: isHTTP11,
-            bodyLength: try head.fields.parseBodyLength()
+            bodyFraming: try head.fields.parseBodyFraming()
         )
         return (request, byteCount)
     }

@@ -23,8 +23,8 @@ struct HTTPResponseHead: Equatable {
 
     /// Returns the length of the response's body. The length also depends on the request's method, because a
     /// response to `HEAD` has no body.
-    func parseBodyLength(method: String) throws(HTTPFault) -> HTTPBodyReader.Length {
+    func parseBodyFraming(method: String) throws(HTTPFault) -> HTTPBodyReader.Framing {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
-        return try fields.parseBodyLength() ?? .untilConnectionEnds
+        return try fields.parseBodyFraming() ?? .untilConnectionEnds
     }
 }

@@ -124,9 +124,9 @@ final class HTTPServerConnection: StreamHandler {
 
     private func beginRequest(_ head: HTTPRequestHead) throws(HTTPFault) {
         request = head
-        guard let length = head.bodyLength, length != .bytes(0) else { return passToHandler(head, body: []) }
+        guard let framing = head.bodyFraming, framing != .bytes(0) else { return passToHandler(head, body: []) }
         guard limits.bodyBytesMax > 0 else { throw .bodyTooLarge }
-        bodyReader = try HTTPBodyReader(length, bytesMax: limits.bodyBytesMax)
+        bodyReader = try HTTPBodyReader(framing, bytesMax: limits.bodyBytesMax)
         phase = .readingBody
         setDeadline(limits.bodyTimeoutMilliseconds)
         if head.awaitsContinue, unreadInput.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }

@@ -6,16 +6,17 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     /// The activity begins on a broadcast channel and gets no token.
     case channel(ChannelIdentifier)
 
-    private static let tokenMember: StaticString = #","input-push-token":1}"#
-    private static let channelMemberOpening: StaticString = #","input-push-channel":""#
-    private static let channelMemberEnd: StaticString = #""}"#
+    private static let inputPushToken: StaticString = #","input-push-token":1}"#
+    private static let inputPushChannelOpening: StaticString = #","input-push-channel":""#
+    private static let inputPushChannelEnd: StaticString = #""}"#
 
     /// The number of bytes that ``writeCompleted(_:to:)`` adds to the dictionary.
     public var byteCount: Int {
         switch self {
-        case .token: Self.tokenMember.utf8CodeUnitCount
+        case .token: Self.inputPushToken.utf8CodeUnitCount
         case .channel(let identifier):
-            Self.channelMemberOpening.utf8CodeUnitCount + identifier.count + Self.channelMemberEnd.utf8CodeUnitCount
+            Self.inputPushChannelOpening.utf8CodeUnitCount + identifier.count
+                + Self.inputPushChannelEnd.utf8CodeUnitCount
         }
     }
 
@@ -23,11 +24,11 @@ public enum StartedActivityAddress: Sendable, BitwiseCopyable {
     func writeCompleted(_ dictionary: UnsafeRawBufferPointer, to writer: inout JSONWriter) {
         writer.raw(dictionary)
         switch self {
-        case .token: writer.raw(Self.tokenMember.bytes)
+        case .token: writer.raw(Self.inputPushToken.bytes)
         case .channel(let identifier):
-            writer.raw(Self.channelMemberOpening.bytes)
+            writer.raw(Self.inputPushChannelOpening.bytes)
             identifier.withBytes { writer.raw($0) }
-            writer.raw(Self.channelMemberEnd.bytes)
+            writer.raw(Self.inputPushChannelEnd.bytes)
         }
     }
 

@@ -166,9 +166,9 @@ public struct StoreCall<Bytes> {
         /// - Parameters:
         ///   - stateVersion: the version of the state that a start would show; nil for an end. If the timetable keeps a
         ///     newer state, the reply is `superseded`, and the activity is due at once.
-        ///   - firstLeaseMilliseconds: after `retry`, no worker claims the activity for this time. The time doubles
-        ///     with each claim of the life after the first one, up to eight times `firstLeaseMilliseconds`.
-        case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, firstLeaseMilliseconds: Int64)
+        ///   - claimDelayMilliseconds: after `retry`, no worker claims the activity for this time. The time doubles
+        ///     with each claim of the life after the first one, up to eight times `claimDelayMilliseconds`.
+        case checkLifetime(beganAtMilliseconds: Int64, stateVersion: Version?, claimDelayMilliseconds: Int64)
     }
 }
 
@@ -345,7 +345,8 @@ public struct HeldStart<Bytes> {
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// - Parameters:
-    ///   - audiences: see ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
+    ///   - audiences: the audiences that the device is in from now on; nil: it stays in its audiences. More about them
+    ///     is at ``StoreCall/Operation/register(_:allowsFrequentUpdates:shownVersion:source:audiences:)``.
     ///   - supportsChannels: whether the device's activities may begin on a broadcast channel. The device's hash in
     ///     Redis does not keep this; only the device's entries in its audiences do.
     case first(audiences: Bytes?, supportsChannels: Bool = false)

@@ -1,4 +1,5 @@
-/// Keeps totals of about the last minute. Rates are computed from them.
+/// The totals since the start (``MetricTotals``), as they were at several moments of about the last minute. The
+/// difference of two of them gives a rate.
 struct TotalsHistory: Sendable {
     /// The usual length of a ``MetricWindow``.
     static let windowMilliseconds: Int64 = 60_000

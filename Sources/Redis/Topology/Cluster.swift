@@ -75,7 +75,7 @@ final class Cluster {
     }
 
     func connect() {
-        startHashSlotMapLookup()
+        startLookup()
     }
 
     func close() {
@@ -208,16 +208,18 @@ final class Cluster {
         connection?.close()
     }
 
-    // MARK: - Asking for the hash slot map
+    // MARK: - Looking up the hash slots
 
     /// Requests a look-up of the hash slots soon. Does nothing if one is already requested.
     private func requestLookup() {
         guard !isLookupRequested, !isClosed else { return }
         isLookupRequested = true
-        if !lookup.isRunning { scheduleLookup() }
+        if !lookup.isRunning { scheduleLookupUnlessScheduled() }
     }
 
-    private func scheduleLookup() {
+    /// Schedules the next look-up, at the earliest `lookupIntervalMillisecondsMin` after the previous one began. Does
+    /// nothing if a look-up is scheduled already.
+    private func scheduleLookupUnlessScheduled() {
         guard lookupTimer == .none else { return }
         var waitMilliseconds = Int64.random(in: 0...Self.lookupJitterMillisecondsMax)
         if lookupStartedAtMilliseconds != .min {
@@ -226,17 +228,18 @@ final class Cluster {
                 lookupStartedAtMilliseconds + Self.lookupIntervalMillisecondsMin - loop.nowMilliseconds
             )
         }
-        startHashSlotMapLookupTimer(waitMilliseconds)
+        scheduleLookup(afterMilliseconds: waitMilliseconds)
     }
 
-    private func startHashSlotMapLookupTimer(_ milliseconds: Int64) {
-        // Cancel a time that is already set: after a failed look-up, the handler may have requested another one inside
-        // `redisLost`. The pause after the failure replaces that time.
+    /// Schedules the next look-up. If one is scheduled already, the new time replaces its time: after a failed look-up,
+    /// the handler may have requested another one inside `redisLost`, and the pause after the failure must replace that
+    /// look-up's time.
+    private func scheduleLookup(afterMilliseconds milliseconds: Int64) {
         loop.cancel(lookupTimer)
         lookupTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: ClusterTimer.lookup.rawValue)
     }
 
-    private func startHashSlotMapLookup() {
+    private func startLookup() {
         isLookupRequested = false
         lookupStartedAtMilliseconds = loop.nowMilliseconds
         lookup.find(asking: findServersToAsk()) { [weak self] result in
@@ -262,13 +265,12 @@ final class Cluster {
             lookupPause.reset()
             applyHashSlotMap(map)
             // Look up again until each hash slot has a server that is ready.
-            if isLookupRequested || !areAllHashSlotsServed { scheduleLookup() }
+            if isLookupRequested || !areAllHashSlotsServed { scheduleLookupUnlessScheduled() }
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startHashSlotMapLookupTimer(
-                max(lookupPause.nextPauseMilliseconds(), hasHashSlotMap ? Self.lookupIntervalMillisecondsMin : 0)
-            )
+            let intervalMillisecondsMin = hasHashSlotMap ? Self.lookupIntervalMillisecondsMin : 0
+            scheduleLookup(afterMilliseconds: max(lookupPause.nextPauseMilliseconds(), intervalMillisecondsMin))
         }
     }
 
@@ -332,7 +334,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, from: connection.location) {
             followRedirection(redirection, keyFingerprint: call.keyFingerprint)
-        } else if call.kind == .call, RedisError(reply: error).requiresHashSlotMapLookup {
+        } else if call.kind == .call, RedisError(reply: error).requiresLookup {
             requestLookup()
         }
     }
@@ -343,7 +345,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
             lookupTimer = .none
             // Look up only if a look-up is still needed: it was requested, there is no map, or a hash slot has no ready
             // server. The servers may have become ready since the timer was set.
-            if isLookupRequested || !hasHashSlotMap || !areAllHashSlotsServed { startHashSlotMapLookup() }
+            if isLookupRequested || !hasHashSlotMap || !areAllHashSlotsServed { startLookup() }
         case .retirement:
             retirementTimer = .none
             removeRetiredNodes()
@@ -356,7 +358,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
 extension RedisError {
     /// Whether the error shows that the hash slot map may be outdated: the server does not have the key's hash slot, or
     /// is now a replica (`readOnly`, `masterDown`), or the cluster does not serve all hash slots (`clusterDown`).
-    fileprivate var requiresHashSlotMapLookup: Bool {
+    fileprivate var requiresLookup: Bool {
         switch code {
         case .clusterDown, .readOnly, .masterDown, .moved, .ask: true
         default: false

@@ -103,7 +103,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
             let content = try await keeper.readRegistry(appEnvironment)
             for entry in content.entries {
                 StandardStreams.printOutput(
-                    json ? String(decoding: entry.recordValue, as: UTF8.self) : ChannelText.line(entry)
+                    json ? String(decoding: entry.recordValue, as: UTF8.self) : entry.textLine
                 )
             }
             if !json {
@@ -136,7 +136,7 @@ struct ShowChannelCommand: AsyncParsableCommand {
                 )
                 throw ExitCode.failure
             }
-            StandardStreams.printOutput(ChannelText.line(entry))
+            StandardStreams.printOutput(entry.textLine)
             StandardStreams.printOutput(
                 existsAtAPNs ? "APNs has it" : "APNs does not have it: causeway channels reconcile"
             )
@@ -158,7 +158,7 @@ struct CreateChannelCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.withKeeper("create") { keeper, appEnvironment in
-            StandardStreams.printOutput(ChannelText.line(try await keeper.create(audience, appEnvironment)))
+            StandardStreams.printOutput((try await keeper.create(audience, appEnvironment)).textLine)
         }
     }
 }
@@ -225,12 +225,13 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
     }
 }
 
-enum ChannelText {
-    static func line(_ entry: ChannelEntry) -> String {
+extension ChannelEntry {
+    /// What the registry says about the channel, in one line for people.
+    fileprivate var textLine: String {
         let nowMilliseconds = Clock.wallMilliseconds
         let deletionText =
-            entry.deletionDueMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
-        return "\(entry.audience) \(entry.channel) storage=\(entry.storage.rawValue) \(entry.state.rawValue), "
-            + "created \(TimeText.relative(entry.createdAtMilliseconds, to: nowMilliseconds))\(deletionText)"
+            deletionDueMilliseconds.map { ", deleted \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
+        return "\(audience) \(channel) storage=\(storage.rawValue) \(state.rawValue), "
+            + "created \(TimeText.relative(createdAtMilliseconds, to: nowMilliseconds))\(deletionText)"
     }
 }

@@ -72,7 +72,7 @@ struct LivePageTests {
         #expect(PageEventWriter.focusedPhoneNumbers(phoneCount: 3) == [0, 1, 2])
         let focusedPhones = PageEventWriter.focusedPhoneNumbers(phoneCount: 3_000)
         #expect(
-            focusedPhones.count == PageEventWriter.focusedPhonesMax && focusedPhones.first == 62
+            focusedPhones.count == PageEventWriter.focusedPhonesPerPageMax && focusedPhones.first == 62
                 && focusedPhones.last == 2_937
         )
     }

@@ -1,7 +1,19 @@
 import Delivery
 import LiveActivity
+import Testing
 
 extension CoreHarness {
+    /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.
+    static func withBlockedPool(_ command: String = .update(1)) throws -> CoreHarness {
+        let core = DeferralTests.makeCore()
+        core.receive(command)
+        core.reply(.send)
+        core.elapseInSteps(DeferralTests.overdueMilliseconds)
+        core.acknowledgeAll()
+        try #require(core.deferrals.count == 1 && core.inProgressRecordCount == 0)
+        return core
+    }
+
     /// Lets time pass in steps of at most 100 ms, as for a lane, which reads the clock at every iteration.
     func elapseInSteps(_ milliseconds: Int64) {
         var remainingMilliseconds = milliseconds

@@ -38,7 +38,7 @@ extension DeferralTests {
     /// ends.
     @Test(arguments: [0, 1])
     func `The end of a block is also reported if the other waiting pushes expire`(stayingPushCount: Int) throws {
-        let core = try coreWithBlockedPool()
+        let core = try CoreHarness.withBlockedPool()
         let expiration = #""expiration":\#(CoreHarness.startSeconds + 16),"#
         for number in 1..<20 { core.receive(.update(1, of: "x\(number)", beside: expiration)) }
         if stayingPushCount > 0 { core.receive(.update(1, of: "z")) }

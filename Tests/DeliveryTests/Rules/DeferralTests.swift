@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test func `A command that was deferred before is deferred again after one second`() throws {
-        let core = try coreWithBlockedPool()
+        let core = try CoreHarness.withBlockedPool()
         core.elapseInSteps(Self.delayMilliseconds)
         core.receive(core.deferrals[0])
         core.reply(.send)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func `A newer state waits for the deferred one, and replaces it`() throws {
-        let core = try coreWithBlockedPool()
+        let core = try CoreHarness.withBlockedPool()
         core.elapseInSteps(5_000)
         core.receive(.update(2))
         core.elapseInSteps(Self.delayMilliseconds - 5_000)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func `A newer state is sent at once when the pool is back`() throws {
-        let core = try coreWithBlockedPool()
+        let core = try CoreHarness.withBlockedPool()
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
         core.elapseInSteps(Self.poolReviewMilliseconds)
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test func `The return of a pool is reported once`() throws {
-        let core = try coreWithBlockedPool()
+        let core = try CoreHarness.withBlockedPool()
         var recoveries = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
@@ -90,7 +90,7 @@ import Testing
 
     @Test func `The highest numbers that a deferred record can hold do not trap`() throws {
         let tokenMembers = #""token":"\#(CoreHarness.token)","environment":"production","#
-        let core = try coreWithBlockedPool(.update(1, beside: tokenMembers))
+        let core = try CoreHarness.withBlockedPool(.update(1, beside: tokenMembers))
         var deferredCommand = core.deferrals[0]
         deferredCommand.deferral.attemptCount = .max
         deferredCommand.deferral.earlierResultCount = .max
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test func `A state without an alert does not overtake a deferred alert`() throws {
-        let core = try coreWithBlockedPool(.alert(1))
+        let core = try CoreHarness.withBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
         core.elapseInSteps(Self.poolReviewMilliseconds)
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func `A newer state waits for a deferred alert no longer than the delay`() throws {
-        let core = try coreWithBlockedPool(.alert(1))
+        let core = try CoreHarness.withBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndRespond()
         core.elapseInSteps(Self.poolReviewMilliseconds)
@@ -350,16 +350,5 @@ import Testing
             $0.reloadable.deferredDelayMilliseconds = delayMilliseconds
             change(&$0)
         }
-    }
-
-    /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.
-    func coreWithBlockedPool(_ command: String = .update(1)) throws -> CoreHarness {
-        let core = Self.makeCore()
-        core.receive(command)
-        core.reply(.send)
-        core.elapseInSteps(Self.overdueMilliseconds)
-        core.acknowledgeAll()
-        try #require(core.deferrals.count == 1 && core.inProgressRecordCount == 0)
-        return core
     }
 }

@@ -198,16 +198,17 @@ import Testing
         core.elapse(10_000)
         core.receive(Self.restartCommand)
         guard
-            case .checkLifetime(Self.endedAtMilliseconds, let stateVersion, let leaseMilliseconds)? = core.calls.first?
+            case .checkLifetime(Self.endedAtMilliseconds, let stateVersion, let claimDelayMilliseconds)? = core.calls
+                .first?
                 .operation
         else {
             Issue.record("\(core.outstandingCalls)")
             return
         }
         #expect(stateVersion == Self.stateVersion)
-        // The lease must last until the worker reads the deferred command again. Otherwise the keeper would make a
-        // second start.
-        #expect(leaseMilliseconds > 10_000 + 30_000)
+        // The next claim must come after the worker has read the deferred command again. Otherwise the keeper would
+        // make a second start.
+        #expect(claimDelayMilliseconds > 10_000 + 30_000)
     }
 
     /// The pool accepts nothing, so the core defers the start. While the start is deferred, the keeper makes the same

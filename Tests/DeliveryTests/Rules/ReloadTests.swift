@@ -88,7 +88,7 @@ import Testing
     @Test func `With a longer delay of deferred commands, an alert waits longer for its carrier`() {
         let core = CoreHarness {
             $0.reloadable.deferredDelayMilliseconds = 10_000
-            $0.lengthenRiderWait()
+            $0.lengthenCarrierWait()
         }
         applySettings(to: core) { $0.deferredDelayMilliseconds = 30_000 }
         core.receive(.alert(1))

@@ -82,7 +82,7 @@ final class SimulatedWorker {
         configuration.reloadable.deferAfterMilliseconds = parameters.deferrals?.deferAfterMilliseconds ?? 1 << 40
         if let deferrals = parameters.deferrals {
             configuration.reloadable.deferredDelayMilliseconds = deferrals.deferredDelayMilliseconds
-            configuration.lengthenRiderWait()
+            configuration.lengthenCarrierWait()
         } else {
             configuration.reloadable.deferredDelayMilliseconds = 1 << 40
         }

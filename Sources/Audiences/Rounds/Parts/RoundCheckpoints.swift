@@ -17,7 +17,7 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// The revision in the last checkpoint that was composed.
     var composedRevision: UInt64 = 0
     /// The text of the checkpoint that is being recorded.
-    var sentText = HeapBytes.none
+    var textBeingRecorded = HeapBytes.none
     /// The text of the last recorded checkpoint. If the store has lost its own copy, the round continues from this one.
     var recordedText = HeapBytes.none
     /// When the round last asked the store to record a checkpoint, or its claim succeeded (monotonic milliseconds);
@@ -37,7 +37,7 @@ struct RoundCheckpoints: BitwiseCopyable {
 
     func freeBytes() {
         restored.free()
-        sentText.free()
+        textBeingRecorded.free()
         recordedText.free()
     }
 }

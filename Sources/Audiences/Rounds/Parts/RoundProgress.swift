@@ -1,8 +1,9 @@
 /// How far a round (``RoundSlot``) has come on its way through the range's members. (R28)
 ///
-/// A lap is one pass of the round through its range. A position counts places over all laps: in this range of 100
-/// places, position 205 is place 5 in the third lap. The window of a version has the positions at which the version
-/// reaches members. A window that begins at position 205 ends at position 305, after each member once:
+/// A lap is the round's way through its range, once from the first place to the last. A position counts places over all
+/// laps: in this range of 100 places, position 205 is place 5 in the third lap. The window of a version has the
+/// positions at which the version reaches members. A window that begins at position 205 ends at position 305, after
+/// each member once:
 ///
 /// ```
 /// position  0         100        200        300        400
@@ -22,12 +23,13 @@ struct RoundProgress: BitwiseCopyable {
     var readPosition: UInt64 = 0
     /// When the first version took over at the position at which the newest version begins (monotonic milliseconds);
     /// nil: no version has taken over yet. If several versions began at this position, the round has sent nothing since
-    /// this time: see ``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``.
+    /// this time, and may close the older ones (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``).
     @CompactOptional var stalledSinceMilliseconds: Int64?
-    /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``). The wait
-    /// begins when the store admits a version that comes while no member waits. It ends when the round has reached all
-    /// members. Versions that come during the wait do not begin it again. While no member waits, the value has no
-    /// meaning.
+    /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``). It is the
+    /// time at which the store admitted the first version of the present wait:
+    /// - A wait begins with a version that joins the round while no member waits.
+    /// - Versions that join during the wait leave the value as it is.
+    /// - The wait ends when the round has reached all members. From then on the value has no meaning.
     var unreachedMembersSinceWallMilliseconds: Int64 = 0
 
     /// The position that the round has reached: no member below it waits for its turn. Usually it is ``sendPosition``.

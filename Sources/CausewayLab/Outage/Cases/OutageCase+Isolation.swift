@@ -59,7 +59,7 @@ extension OutageCase {
                 workerSettings: ["deferAfterMilliseconds": "3000", "deferredDelayMilliseconds": "5000"],
                 policySettings: ["expiration": "{startSeconds: 30}"]
             ),
-            ageLimits: AgeLimits(startSecondsMax: 30),
+            ageLimits: AgeLimits(startAgeSecondsMax: 30),
             expectations: [
                 .noOutcome("failed"), .freshnessP99(app: "healthy", milliseconds: freshnessP99MillisecondsMax),
                 .committedWithin(milliseconds: 15_000),

@@ -106,14 +106,14 @@ struct OutageChecker {
         _ command: OutageHistory.Command,
         in observations: ActivityObservations
     ) {
-        if isOlder(command, thanSeconds: ageLimits.secondsMax(of: command.event), at: push.arrivedAtMilliseconds) {
+        if isOlder(command, thanSeconds: ageLimits.ageSecondsMax(of: command.event), at: push.arrivedAtMilliseconds) {
             let ageSeconds = (push.arrivedAtMilliseconds - command.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the \(command.event) \(command.version.sequence), \(ageSeconds) s old"
             )
         }
         guard command.event != .start, let alert = observations.alert(of: push) else { return }
-        if isOlder(alert, thanSeconds: ageLimits.alertSecondsMax, at: push.arrivedAtMilliseconds) {
+        if isOlder(alert, thanSeconds: ageLimits.alertAgeSecondsMax, at: push.arrivedAtMilliseconds) {
             let ageSeconds = (push.arrivedAtMilliseconds - alert.timestampMilliseconds) / 1_000
             findings.oldPushes.append(
                 "\(observations.activity): the alert of \(alert.version.sequence), \(ageSeconds) s old"
@@ -180,7 +180,7 @@ struct OutageChecker {
         {
             return false
         }
-        return !isOlder(command, thanSeconds: ageLimits.secondsMax(of: command.event), at: screensReadAtMilliseconds)
+        return !isOlder(command, thanSeconds: ageLimits.ageSecondsMax(of: command.event), at: screensReadAtMilliseconds)
     }
 
     /// Whether a phone must have the activity. This is true in each of three cases: a phone has the activity already,
@@ -197,7 +197,7 @@ struct OutageChecker {
         let newestRungVersion = observations.appliedPushes.compactMap { observations.alert(of: $0)?.version }.max()
         for command in observations.commandsUntilFirstEnd where command.alert != nil && command.event != .start {
             guard isRequired(command),
-                !isOlder(command, thanSeconds: ageLimits.alertSecondsMax, at: screensReadAtMilliseconds)
+                !isOlder(command, thanSeconds: ageLimits.alertAgeSecondsMax, at: screensReadAtMilliseconds)
             else {
                 continue
             }

@@ -66,22 +66,22 @@ struct OutageHistory: Equatable {
 /// The highest age that a push may have when APNs accepts it. The initial values are what Causeway promises if a worker
 /// runs with its default settings.
 struct AgeLimits: Equatable {
-    var startSecondsMax: Int64 = 600
-    var alertSecondsMax: Int64 = 300
+    var startAgeSecondsMax: Int64 = 600
+    var alertAgeSecondsMax: Int64 = 300
     /// By Apple's rules an activity takes no updates after eight hours. It leaves the screen after twelve
     /// hours.
-    var updateSecondsMax: Int64 = 8 * 3_600
-    var endSecondsMax: Int64 = 12 * 3_600
+    var updateAgeSecondsMax: Int64 = 8 * 3_600
+    var endAgeSecondsMax: Int64 = 12 * 3_600
 
     /// The tolerance of age checks. `aps.timestamp` has whole seconds, and a push arrives a short time after it was
     /// sent.
     static let toleranceMilliseconds: Int64 = 2_000
 
-    func secondsMax(of event: Event) -> Int64 {
+    func ageSecondsMax(of event: Event) -> Int64 {
         switch event {
-        case .start: startSecondsMax
-        case .update: updateSecondsMax
-        case .end: endSecondsMax
+        case .start: startAgeSecondsMax
+        case .update: updateAgeSecondsMax
+        case .end: endAgeSecondsMax
         }
     }
 }

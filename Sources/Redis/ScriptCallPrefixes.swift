@@ -1,5 +1,5 @@
 /// The first bytes of each script's calls, ready to be copied: `EVALSHA` and the script's digest.
-public final class ScriptPrefixes {
+public final class ScriptCallPrefixes {
     static let digestBytes = 40
     private static let digestPrefix: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
     private static let digestSuffix: StaticString = "\r\n"

@@ -1,15 +1,13 @@
 import LiveActivity
 
-/// Decides whether a superseded command gets a result of its own, or is only counted by the command that replaces it.
-/// In a backlog nearly all commands are superseded. If they are only counted, 2,000,000 commands need 20,000 results
-/// (Measurements.md).
-struct SupersededCounting {
-    let mode: SupersededResultMode
-
-    /// Whether superseded commands are counted now.
+extension SupersededResultMode {
+    /// Whether superseded commands are now only counted by the commands that replace them. Otherwise each gets a result
+    /// of its own. In a backlog nearly all commands are superseded. If they are only counted, 2,000,000 commands need
+    /// 20,000 results (Measurements.md).
+    ///
     /// - Parameter isBacklogKnown: whether the lane is known to be behind.
-    func isOn(isBacklogKnown: Bool) -> Bool {
-        switch mode {
+    func countsInsteadOfResults(isBacklogKnown: Bool) -> Bool {
+        switch self {
         case .each: false
         case .countedWhenBehind: isBacklogKnown
         case .counted: true
