@@ -145,6 +145,20 @@ import Testing
         #expect(harness.send().map(\.content) == [2])
     }
 
+    /// A 429 says that this phone gets too many pushes. So the retry waits longer than after another failure.
+    @Test func `A throttled push to a new member is sent again only after a long pause`() {
+        let harness = RoundHarness()
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        harness.register(name)
+        harness.performPendingWork()
+        #expect(harness.send().map(\.content) == [1])
+        harness.respondToPushes(.throttled)
+        harness.advanceClock(milliseconds: 10_000)
+        #expect(harness.send().isEmpty)
+        harness.advanceClock(milliseconds: 35_000)
+        #expect(harness.send().map(\.content) == [1])
+    }
+
     /// A member changes twice before the core sends it a state. The core sends the state once, for the later
     /// change.
     @Test func `A later change of a member replaces an earlier one`() {

@@ -47,7 +47,7 @@ public struct AudiencesConfiguration: Sendable {
     /// if that is shorter.
     var retryMillisecondsMax: Int64 { min(60_000, reloadable.retryMillisecondsMax) }
     /// The least pause in two cases: the pool's retry budget does not permit the retry, or APNs has limited the token
-    /// of a round's member (429). A random part of up to a half is removed. If the usual pause after a failed attempt
+    /// of a member (429). A random part of up to a half is removed. If the usual pause after a failed attempt
     /// is longer, it applies instead.
     public var longRetryPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. After a crash, members that got their push

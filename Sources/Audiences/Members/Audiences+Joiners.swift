@@ -239,24 +239,20 @@ extension Audiences {
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
         case .tokenDead: handleRefusedJoinerToken(change, result, now: now)
         case .tokenSuspect where result.isTokenRefusalTrusted: handleRefusedJoinerToken(change, result, now: now)
-        case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
-            retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
+        case .throttled: retryJoinerPush(change, needsLongPause: true, now: now)
+        case .retrySoon, .retryLater, .ambiguous, .tokenSuspect, .topicSuspect:
+            retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
         }
     }
 
-    private mutating func retryJoinerPush(_ change: MembershipChangeIndex, isPermitted: Bool, now: Moment) {
+    private mutating func retryJoinerPush(_ change: MembershipChangeIndex, needsLongPause: Bool, now: Moment) {
         queueMemberForReturn(change)
         let failedAttemptCount =
             membershipChanges[change].failedAttemptCount < .max
             ? membershipChanges[change].failedAttemptCount + 1 : .max
         membershipChanges[change].failedAttemptCount = failedAttemptCount
         var pauseMilliseconds = randomRetryPauseMilliseconds(failedAttemptCount: failedAttemptCount)
-        if !isPermitted {
-            pauseMilliseconds = max(
-                pauseMilliseconds,
-                randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
-            )
-        }
+        if needsLongPause { extendToLongRetryPause(&pauseMilliseconds) }
         backOff(change, for: pauseMilliseconds, now: now)
     }
 
@@ -298,7 +294,7 @@ extension Audiences {
         // - The token may be valid: APNs says when it died, and it was registered then or later.
         // - The refusal cannot be recorded, because the table of refused members is full.
         guard !isRegisteredLater, !refusedMembers.isFull else {
-            return retryJoinerPush(change, isPermitted: result.isRetryPermitted, now: now)
+            return retryJoinerPush(change, needsLongPause: !result.isRetryPermitted, now: now)
         }
         addRefusedJoiner(slot, of: newestStates[slot.newestState].audience, result, now: now)
         endMembershipChange(change)

@@ -160,7 +160,7 @@ extension Audiences {
     }
 
     /// Makes a pause at least as long as `longRetryPauseMilliseconds`, with jitter.
-    private mutating func extendToLongRetryPause(_ pauseMilliseconds: inout Int64) {
+    mutating func extendToLongRetryPause(_ pauseMilliseconds: inout Int64) {
         let jitteredMilliseconds = randomness.jitteredMilliseconds(configuration.longRetryPauseMilliseconds)
         pauseMilliseconds = max(pauseMilliseconds, jitteredMilliseconds)
     }
