@@ -8,7 +8,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the pace's argument, and ``CallPaceBits`` | for a 429 the number of the pace, otherwise 0 |
+/// | 14 | the number of the pace's argument, and ``CallPaceBits`` | for a 429 the same number, otherwise 0 |
 /// | 15 | ``CallRequestBits`` | the ``SettlementCode`` and ``CallRequestBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |

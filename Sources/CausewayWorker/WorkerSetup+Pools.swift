@@ -5,7 +5,7 @@ import LiveActivity
 import Observability
 import Reactor
 
-/// The pools of connections to APNs, and the sources of their provider tokens.
+/// The pools of connections to APNs, the sources of their provider tokens, and the metrics' labels.
 extension WorkerSetup {
     /// Makes one token source for each key. All apps and environments with the same key share its source.
     static func makeTokenSources(

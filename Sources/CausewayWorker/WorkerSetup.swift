@@ -12,8 +12,8 @@ import Redis
 /// The parts from which the worker's threads are built. `init` makes most of them, so most faults show before any
 /// thread starts.
 ///
-/// `@unchecked Sendable` is correct, because no part changes after `init`. The compiler cannot know this: the type
-/// ``PoolConfiguration`` is not declared `Sendable`.
+/// `@unchecked Sendable` is correct: the values do not change after `init`, and the objects are `Sendable`. The
+/// compiler cannot know this, because the type ``PoolConfiguration`` is not declared `Sendable`.
 struct WorkerSetup: @unchecked Sendable {
     let laneCount: Int
     let memoryBudget: MemoryBudget

@@ -152,7 +152,7 @@ struct CompactPhones {
     }
 
     /// Returns the index of a state in `states`, and adds a new state. If `states` is full (`distinctStatesMax`), a new
-    /// state gets the last index.
+    /// state gets the last index. Then its pushes are counted for the last stored state.
     mutating func findOrAddState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = stateIndicesByKey[key] { return known }

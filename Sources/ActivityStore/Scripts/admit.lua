@@ -66,14 +66,14 @@
 --     send                   The start may be sent. The worker sends it.
 --     wait                   The spacing or the budget of starts allows no push yet. The worker asks again later.
 --     noToken                There is no token. The worker asks Redis to hold the command.
---     held                   Redis holds the command. The worker ends it as `held`.
+--     held                   Redis holds the command. The worker finishes it as `held`.
 --     retry                  A hold found a token, or `reopen` succeeded. The worker asks for the admission again.
---     duplicate              The version is settled, or a start under way has it. The worker ends it as `duplicate`.
+--     duplicate              The version is settled, or a start under way has it. The worker finishes it as `duplicate`.
 --     duplicate-             Like `duplicate`, but the phone does not show this end. A lifetime's end is made again.
---     superseded             A newer version exists, or this start is not needed. The worker ends it as `superseded`.
---     ended                  The activity has ended. The worker waits for an older start, or ends it as `ended`.
+--     superseded             A newer version exists, or this start is not needed. The worker finishes it as `superseded`.
+--     ended                  The activity has ended. The worker waits for an older start, or finishes it as `ended`.
 --     activityOver           The activity's first eight hours are over. The worker ends the update as `ended`.
---     expired                The command is old, and Redis knows no version. The worker ends it as `expired`.
+--     expired                The command is old, and Redis knows no version. The worker finishes it as `expired`.
 --     unchanged              The activity already shows this state. The worker ends the update as `unchanged`.
 --     unknown                Another record of the start may have been sent. The worker ends this one as `unknown`.
 --     alertHeld              The held command has an alert. The worker adds the alert, and asks again.
@@ -85,7 +85,7 @@
 --     stale                  The registration is not newer, and changed nothing. The worker settles its record.
 --     unregistered           The token is removed. The worker settles the record.
 --     tokenFound             The device has a token, and its budget allows the start. The worker asks to admit it.
---     full                   There is no room. A registration is repeated later; a start ends as `failed`.
+--     full                   There is no room. A registration is repeated later; a start is finished as `failed`.
 --     settled                Redis has recorded what the call says. The worker settles the record.
 --
 -- Data follow some words. After `send`: the timestamp that Redis assigned to the start (5 bytes). After `wait`: the

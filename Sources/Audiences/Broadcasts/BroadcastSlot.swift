@@ -118,7 +118,7 @@ struct ChannelSlot: BitwiseCopyable {
     var partition: UInt32
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.running
-    /// The channel's id at APNs and its storage policy, from the latest fan-out record or reply of `ChannelKeeper`. The
+    /// The channel's id at APNs and its storage policy, from the latest fan-out record or response of `ChannelKeeper`. The
     /// policy of a producer's own channel comes from APNs' responses instead.
     var apnsChannel: AudienceChannel
 

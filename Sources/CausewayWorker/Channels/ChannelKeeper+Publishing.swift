@@ -9,7 +9,7 @@ import Redis
 /// entry, the topic is wrong. So each worker reads the registry again after its write, and repeats the write until the
 /// written entry is the present one.
 ///
-/// A known gap: a worker may die, or Redis may fail, between the write and the next read of the registry. Then the
+/// Known issue: a worker may die, or Redis may fail, between the write and the next read of the registry. Then the
 /// topic and the audience's hash may keep an old entry or channel. An old channel in the audience's hash is
 /// replaced when APNs refuses the next update to this channel.
 extension ChannelKeeper {

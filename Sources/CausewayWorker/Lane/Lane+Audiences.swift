@@ -161,12 +161,12 @@ extension Lane {
         }
     }
 
-    func passReplyToAudiences(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func passAudienceStoreReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         audiences.storeReplied(tag: tag, reply, now: now)
         requestCallAtIterationEnd()
     }
 
-    func passFailureToAudiences(tag: UInt64, error: RedisError) {
+    func passAudienceStoreFailure(tag: UInt64, error: RedisError) {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         let failure = error.storeFailure
         if failure == .refused {

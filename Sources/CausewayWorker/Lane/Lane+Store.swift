@@ -36,7 +36,7 @@ extension Lane {
         }
     }
 
-    func passReplyToDelivery(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func passActivityStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         if Audiences.isOwnActivityStoreCall(tag: tag) {
             audiences.activityStoreReplied(tag: tag, now: now)
         } else {
@@ -45,20 +45,11 @@ extension Lane {
         requestCallAtIterationEnd()
     }
 
-    func passFailureToDelivery(tag: UInt64, script: StoreScript, error: RedisError) {
+    func passActivityStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
-        if error.code == .replicasMissing {
-            // Do not log or count here: one failed WAIT (Redis' command that waits for replicas) fails many calls.
-            // `noteReplicaStatus` logs and counts each failed WAIT once.
-            delivery.storeFailed(tag: tag, failure, now: now)
-            return requestCallAtIterationEnd()
-        }
-        metrics.add(.redisErrors, Int(error.code.rawValue))
-        if failure == .refused {
-            writeLog(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
-        } else if error.needsOperatorAction {
-            writeLog(.redisError, ["script": "\(script)", "reason": "\(error)"])
-        }
+        // One failed WAIT (Redis' command that waits for replicas) fails many calls. `noteReplicaStatus` logs and counts
+        // it once.
+        if error.code != .replicasMissing { logAndCount(error, failure, of: script) }
         if Audiences.isOwnActivityStoreCall(tag: tag) {
             audiences.activityStoreFailed(tag: tag, failure, now: now)
         } else if failure == .refused {
@@ -67,6 +58,15 @@ extension Lane {
             delivery.storeFailed(tag: tag, failure, now: now)
         }
         requestCallAtIterationEnd()
+    }
+
+    private func logAndCount(_ error: RedisError, _ failure: StoreFailure, of script: StoreScript) {
+        metrics.add(.redisErrors, Int(error.code.rawValue))
+        if failure == .refused {
+            writeLog(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
+        } else if error.needsOperatorAction {
+            writeLog(.redisError, ["script": "\(script)", "reason": "\(error)"])
+        }
     }
 
     private func reportRefusal(_ tag: UInt64, reason: String) {

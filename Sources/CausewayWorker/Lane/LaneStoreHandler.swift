@@ -14,10 +14,10 @@ final class LaneStoreHandler {
 
 extension LaneStoreHandler: ActivityStoreHandler {
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        lane.passReplyToDelivery(tag: tag, reply)
+        lane.passActivityStoreReply(tag: tag, reply)
     }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
-        lane.passFailureToDelivery(tag: tag, script: script, error: error)
+        lane.passActivityStoreFailure(tag: tag, script: script, error: error)
     }
     func redisReady() { lane.noteRedisReady() }
     func redisLost(_ reason: RedisError) { lane.noteRedisLoss(reason) }
@@ -30,9 +30,9 @@ extension LaneStoreHandler: ActivityStoreHandler {
 
 extension LaneStoreHandler: AudienceStoreHandler {
     func audienceStoreReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        lane.passReplyToAudiences(tag: tag, reply)
+        lane.passAudienceStoreReply(tag: tag, reply)
     }
-    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passFailureToAudiences(tag: tag, error: error) }
+    func audienceCallFailed(tag: UInt64, error: RedisError) { lane.passAudienceStoreFailure(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestCallAtIterationEnd() }
     /// Tells only the core for audiences about the lost connection, and writes no log line. Usually the activity store
     /// loses its connection to the same server too, and that loss is logged.

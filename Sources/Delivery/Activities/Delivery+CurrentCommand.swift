@@ -3,8 +3,8 @@ import LiveActivity
 /// Ends the work on an activity's current command, because the command:
 ///
 ///     gets an outcome                                 finishCurrentCommand
-///     is replaced by a waiting command                supersedeAndEndCurrentCommand
-///     must wait for its turn again                    putBackCurrentCommand, then endCurrentCommand
+///     is replaced by a waiting command                supersedeCurrentCommandAndEndTurn
+///     must wait for its turn again                    putBackCurrentCommand, then endTurn
 ///     waits for a carrier of its alert                awaitCarrierOrFinish (`Delivery+Riders.swift`)
 ///     goes to the deferred topic                      deferCurrentCommand (`Delivery+Deferring.swift`)
 ///     is left to the next owner of its partition      dropCurrentCommand
@@ -43,18 +43,18 @@ extension Delivery {
         if let settlement { records[record].ending.settlement = settlement }
         if let reason { records[record].setReason(reason) }
         finish(record, outcome)
-        endCurrentCommand(of: activity, now: now)
+        endTurn(of: activity, now: now)
     }
 
     /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns, and begins the
     /// activity's next command. Afterwards the caller must not use `activity`.
-    mutating func supersedeAndEndCurrentCommand(
+    mutating func supersedeCurrentCommandAndEndTurn(
         of activity: ActivityIndex,
         settlement: Settlement?,
         now: Moment
     ) {
         supersedeCurrentCommand(of: activity, settlement: settlement, now: now)
-        endCurrentCommand(of: activity, now: now)
+        endTurn(of: activity, now: now)
     }
 
     /// Supersedes the current command by the waiting one that `commandReplacingCurrent` returns. The slot of the
@@ -73,7 +73,7 @@ extension Delivery {
     }
 
     /// Puts the current command back into the waiting list, unless a waiting command replaces it. The caller then calls
-    /// `endCurrentCommand`.
+    /// `endTurn`.
     ///
     /// The command comes before newer ones in the list. It replaces older commands that the lane has read since the
     /// command began (`insertReplacingOlder`). The end of a lifetime comes after all others.
@@ -96,7 +96,7 @@ extension Delivery {
     /// Ends the work on the current command: returns its credit and begins the activity's next command. The caller has
     /// finished the command, replaced it, put it back, or made it wait for a carrier. Afterwards the caller must not
     /// use `activity`: an activity without a command and without a wait is freed.
-    mutating func endCurrentCommand(of activity: ActivityIndex, now: Moment) {
+    mutating func endTurn(of activity: ActivityIndex, now: Moment) {
         let hadCredit = activities[activity].phase.hasCredit
         activities.enter(.idle, activity)
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -104,7 +104,7 @@ extension Delivery {
     }
 
     /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
-    /// reads the command again. As after `endCurrentCommand`, the caller must not use `activity` afterwards.
+    /// reads the command again. As after `endTurn`, the caller must not use `activity` afterwards.
     mutating func dropCurrentCommand(of activity: ActivityIndex, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.hasCredit)
         // First make the activity idle, because this clears its current command. Then `drop` puts the record's rider

@@ -9,9 +9,10 @@ extension Delivery {
         finishCommandAwaitingCarrierIfWaitIsOver(of: activity, now: now)
         removeUnsendableCommands(of: activity, now: now)
         guard !activities[activity].waitingList.isEmpty else { return pauseOrFree(activity, now: now) }
+        // `mayHaveWait` is a quick test; the exact ones follow.
         if activities[activity].mayHaveWait(now: now) {
-            // First defer the commands that would wait too long in the lane. Then wait in three cases: no command is
-            // left, the delay is not over, or a deferral must end first.
+            // First defer the commands that would wait too long in the lane. Then wait, or free the activity, in three
+            // cases: no command is left, the delay is not over, or a deferral must end first.
             deferOverdueCommands(of: activity, now: now)
             let mustWait =
                 activities[activity].waitingList.isEmpty || activities[activity].isNextCommandDelayed(now: now)

@@ -249,7 +249,7 @@ extension Delivery {
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrentCommand(record, .expired, settlement: .notShown, now: now)
             } else if isCurrentCommandReplaced(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
-                supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
+                supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrentCommand(of: activity, now: now)
             } else if isBlocked, records[record].deferral.wasOfferedToPool,

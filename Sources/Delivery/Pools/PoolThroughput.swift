@@ -34,6 +34,8 @@ struct PoolThroughput: BitwiseCopyable {
         beginMeasurement(now: now)
     }
 
+    /// Decides whether the pool counts as blocked, because its waiting pushes would take too long. Does nothing until
+    /// the measurement has lasted `measuredMillisecondsMin`.
     mutating func evaluateThroughput(
         waitingPushCount: Int,
         measuredMillisecondsMin: Int64,

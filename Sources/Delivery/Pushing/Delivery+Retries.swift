@@ -23,7 +23,7 @@ extension Delivery {
     ) {
         activities[activity].countServiceFault()
         if isCurrentCommandReplaced(of: activity) {
-            return supersedeAndEndCurrentCommand(of: activity, settlement: .notShown, now: now)
+            return supersedeCurrentCommandAndEndTurn(of: activity, settlement: .notShown, now: now)
         }
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
@@ -88,7 +88,7 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         if activities[activity].phase == .awaitingService, !isStart {
             putBackCurrentCommand(of: activity, now: now)
-            return endCurrentCommand(of: activity, now: now)
+            return endTurn(of: activity, now: now)
         }
         // A start that waited in `awaitingService` has no credit, so take one for it.
         guard activities[activity].phase.hasCredit || takeCreditOrWait(for: activity, now: now) else { return }

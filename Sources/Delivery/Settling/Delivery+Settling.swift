@@ -1,9 +1,9 @@
 import LiveActivity
 
-/// Ends a record. Its result is produced, and Redis settles its outcome if Redis must know it. When all this is
-/// acknowledged, the record's offset is settled.
+/// Finishes records. A record's result is produced, and Redis settles its outcome if Redis must know it. When all this
+/// is acknowledged, the record's offset is settled.
 ///
-/// | to end | call |
+/// | to finish | call |
 /// | --- | --- |
 /// | the current command of an activity, with an outcome | ``finishCurrentCommand(_:_:settlement:reason:now:)`` |
 /// | a command that is not current, with an outcome | ``finish(_:_:)`` |
@@ -13,8 +13,8 @@ import LiveActivity
 /// | the current command of a revoked partition, without an outcome | ``dropCurrentCommand(of:now:)`` |
 /// | another record of a revoked partition, without an outcome | ``drop(_:now:)`` |
 ///
-/// ``endCurrentCommand(of:now:)`` does not end the command, only its turn: the activity begins its next command. Only
-/// ``acknowledge(_:)`` settles the offset of a record that has a result, after the last acknowledgement.
+/// ``endTurn(of:now:)`` does not finish a command: the activity begins its next command. Only ``acknowledge(_:)``
+/// settles the offset of a record that has a result, after the last acknowledgement.
 extension Delivery {
     /// Gives a command, or an invalid record, its outcome. Most records bring one command. A registration may bring
     /// several, because its token may release several held commands, one after another. Each of them gets its own

@@ -35,6 +35,7 @@ extension Outcome {
         case .held: .commandStaysInRedis
         case .ended: [.noResultIfReread, .tokenIsRegisteredAgain, .activityHadEnded]
         case .expired: [.noResultIfReread, .tokenIsRegisteredAgain]
+        // There is no usable token: the record is wrong.
         case .invalid: [.noResultIfReread, .deadLetter]
         // There is no usable token: it is dead.
         case .unregistered: []

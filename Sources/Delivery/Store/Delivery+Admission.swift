@@ -13,14 +13,14 @@ extension Delivery {
             records.setRegistration(of: record, to: reply.registration)
             records[record].start.draw = .drawn(identifier: reply.drawIdentifier)
             if isCurrentCommandReplaced(of: activity) {
-                return supersedeAndEndCurrentCommand(of: activity, settlement: nil, now: now)
+                return supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
             }
             activities.enter(.admitting, activity)
             queueStoreCall(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, waitMilliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
             if isCurrentCommandReplaced(of: activity) {
-                return supersedeAndEndCurrentCommand(of: activity, settlement: nil, now: now)
+                return supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
             }
             hold(record, of: activity)
         case .send, .held, .retry, .duplicate, .superseded, .ended, .unchanged, .unknown, .registered, .stale,
@@ -56,7 +56,7 @@ extension Delivery {
             .noteEmptyStartBudget(waitMilliseconds: waitMilliseconds, by: policy, now: now)
         activities[activity].delayNextCommand(until: now.monotonicMilliseconds + pauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
-        endCurrentCommand(of: activity, now: now)
+        endTurn(of: activity, now: now)
     }
 
     mutating func handleAdmissionReply(_ record: RecordIndex, _ reply: Reply, now: Moment) {
@@ -75,14 +75,14 @@ extension Delivery {
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
                 )
             putBackCurrentCommand(of: activity, now: now)
-            endCurrentCommand(of: activity, now: now)
+            endTurn(of: activity, now: now)
         case .noToken where records[record].lifetime.isEnd:
             // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and it
             // would end that life.
             finishCurrentCommand(record, .expired, settlement: nil, reason: "activityUnknown", now: now)
         case .noToken where isCurrentCommandReplaced(of: activity),
             .alertAwaitsCarrier where isCurrentCommandReplaced(of: activity):
-            supersedeAndEndCurrentCommand(of: activity, settlement: nil, now: now)
+            supersedeCurrentCommandAndEndTurn(of: activity, settlement: nil, now: now)
         case .noToken: hold(record, of: activity)
         case .alertHeld where records[record].alert.heldStatus == .notReported:
             carryHeldAlert(of: reply, on: record, now: now)
@@ -104,7 +104,7 @@ extension Delivery {
         case .unchanged: finishCurrentCommand(record, .unchanged, settlement: nil, now: now)
         case .ended where awaitsStart(record, of: activity, now: now):
             putBackCurrentCommand(of: activity, now: now)
-            endCurrentCommand(of: activity, now: now)
+            endTurn(of: activity, now: now)
         case .ended: finishCurrentCommand(record, .ended, settlement: nil, now: now)
         case .activityOver:
             finishCurrentCommand(record, .ended, settlement: nil, reason: "activityOver8Hours", now: now)
@@ -152,7 +152,7 @@ extension Delivery {
             // The token in Redis' reply belongs to another pool than the lane assumed, and that pool has no free
             // credit. The command is admitted again when that pool has one.
             putBackCurrentCommand(of: activity, now: now)
-            return endCurrentCommand(of: activity, now: now)
+            return endTurn(of: activity, now: now)
         }
         activities[activity].delayNextCommand(until: now.monotonicMilliseconds + policy.pace.spacingMilliseconds)
         let isTimestampValid = (Limits.timestampMin...Limits.timestampMax).contains(reply.timestamp)
@@ -171,7 +171,7 @@ extension Delivery {
 
     /// Asks Redis to hold the current command until a token registers.
     ///
-    /// A known gap: if Redis' reply is lost, two records may have the command: this one, and the registration that
+    /// Known issue: if Redis' reply is lost, two records may have the command: this one, and the registration that
     /// releases it. Redis admits both with the same timestamp, because the worker of the first admission may have died
     /// before it sent anything. So the command may be sent twice.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {

@@ -109,7 +109,7 @@ extension Delivery {
         let activity = activityOfCurrentCommand(record, in: .registeringToken)
         if isNewerCommandHeld {
             finish(record, .superseded)
-            return endCurrentCommand(of: activity, now: now)
+            return endTurn(of: activity, now: now)
         }
         records[record].token.mustBeRegistered = false
         awaitCarrierOrFinish(of: activity, now: now)

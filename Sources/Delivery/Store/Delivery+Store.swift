@@ -57,7 +57,7 @@ extension Delivery {
         acknowledge(ticket.record)
         activities[activity].delayNextCommand(until: now.monotonicMilliseconds + Self.redisServerPauseMilliseconds)
         putBackCurrentCommand(of: activity, now: now)
-        endCurrentCommand(of: activity, now: now)
+        endTurn(of: activity, now: now)
     }
 
     /// Whether the command of a call can return its credit and wait.
@@ -120,7 +120,7 @@ extension Delivery {
         awaitingStoreRecordCount -= 1
         acknowledge(record)
         let isAttemptedStart = records[record].isStart && records[record].push.attemptCount > 0
-        supersedeAndEndCurrentCommand(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
+        supersedeCurrentCommandAndEndTurn(of: activity, settlement: isAttemptedStart ? .notShown : nil, now: now)
         return true
     }
 

@@ -79,6 +79,7 @@ extension Delivery {
         // because no other command replaces the carrier here.
         finishRider(of: carrier, countedBy: carrier)
         records.setRider(of: carrier, to: alertSource)
+        // Only a hint: the next merge of this activity probably reads this record.
         activities[records[carrier].activity].riderToPrefetch = alertSource
         countCarriedAlert()
     }
@@ -244,13 +245,13 @@ extension Delivery {
     /// Usually another worker admitted the newer command, and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
     ///
-    /// A known gap: the other worker may send the newer command with an alert of its own. Redis does not know which
+    /// Known issue: the other worker may send the newer command with an alert of its own. Redis does not know which
     /// states have alerts of their own, so the older alert may then ring after the newer one.
     mutating func awaitCarrierOrFinish(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
-            return endCurrentCommand(of: activity, now: now)
+            return endTurn(of: activity, now: now)
         }
         if isPartitionRevoked(record) { return dropCurrentCommand(of: activity, now: now) }
         let awaitingCommand = activities[activity].commandAwaitingCarrier.record
@@ -264,7 +265,7 @@ extension Delivery {
                 untilMilliseconds: now.monotonicMilliseconds + configuration.carrierWaitMilliseconds
             )
         }
-        endCurrentCommand(of: activity, now: now)
+        endTurn(of: activity, now: now)
     }
 
     /// Called after `merge` has placed the command `record`. If an older command waits for a carrier

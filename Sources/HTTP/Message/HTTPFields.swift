@@ -52,7 +52,7 @@ package struct HTTPFields: Sendable, Equatable {
             }
     }
 
-    /// Returns the body length that the fields announce; nil if they announce none.
+    /// Returns how the body ends, as the fields announce; nil if they announce no body.
     ///
     /// - Throws: if the fields contradict each other, a length is not a number, or a coding is not exactly `chunked`.
     func parseBodyFraming() throws(HTTPFault) -> HTTPBodyReader.Framing? {

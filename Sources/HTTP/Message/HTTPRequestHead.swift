@@ -10,7 +10,7 @@ package struct HTTPRequestHead: Sendable, Equatable {
     /// True for HTTP/1.1, false for HTTP/1.0. Only an HTTP/1.1 client gets chunked responses, and more than one
     /// response on a connection.
     var isHTTP11: Bool
-    /// Nil if the fields announce no length. The request then has no body.
+    /// How the body ends; nil if the fields announce no body.
     var bodyFraming: HTTPBodyReader.Framing?
 
     var keepsAlive: Bool { isHTTP11 && !fields.has("close", inList: "connection") }

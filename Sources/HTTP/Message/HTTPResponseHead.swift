@@ -21,8 +21,8 @@ struct HTTPResponseHead: Equatable {
     /// proxies may send many fields.
     private static let bytesMax = 32_768
 
-    /// Returns the length of the response's body. The length also depends on the request's method, because a
-    /// response to `HEAD` has no body.
+    /// Returns how the response's body ends. This also depends on the request's method, because a response to `HEAD`
+    /// has no body.
     func parseBodyFraming(method: String) throws(HTTPFault) -> HTTPBodyReader.Framing {
         guard method != "HEAD", status != 204, status != 304 else { return .bytes(0) }
         return try fields.parseBodyFraming() ?? .untilConnectionEnds
