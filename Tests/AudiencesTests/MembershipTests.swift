@@ -132,11 +132,7 @@ import Testing
     }
 
     @Test func `A failed push to a new member is sent again with the newest state`() {
-        let harness = RoundHarness()
-        harness.admit(1, timestamp: RoundHarness.startSeconds)
-        harness.register(name)
-        harness.performPendingWork()
-        #expect(harness.send().map(\.content) == [1])
+        let harness = harnessWithPushToNewMember()
         harness.respondToPushes(.retryLater)
         #expect(harness.takeReturnedRegistrations() == [1])
         harness.nowMilliseconds += 2_000
@@ -147,16 +143,22 @@ import Testing
 
     /// A 429 says that this phone gets too many pushes. So the retry waits longer than after another failure.
     @Test func `A throttled push to a new member is sent again only after a long pause`() {
-        let harness = RoundHarness()
-        harness.admit(1, timestamp: RoundHarness.startSeconds)
-        harness.register(name)
-        harness.performPendingWork()
-        #expect(harness.send().map(\.content) == [1])
+        let harness = harnessWithPushToNewMember()
         harness.respondToPushes(.throttled)
         harness.advanceClock(milliseconds: 10_000)
         #expect(harness.send().isEmpty)
         harness.advanceClock(milliseconds: 35_000)
         #expect(harness.send().map(\.content) == [1])
+    }
+
+    /// Returns a harness in which the push that shows the newest state to a new member is in flight.
+    private func harnessWithPushToNewMember() -> RoundHarness {
+        let harness = RoundHarness()
+        harness.admit(1, timestamp: RoundHarness.startSeconds)
+        harness.register(name)
+        harness.performPendingWork()
+        #expect(harness.send().map(\.content) == [1])
+        return harness
     }
 
     /// A member changes twice before the core sends it a state. The core sends the state once, for the later
