@@ -189,10 +189,10 @@ final class Connection {
     }
 
     private func updateStreamsMax() {
-        let allowed = Int(peerSettings.concurrentStreamsMax)
+        let peerStreamsMax = Int(peerSettings.concurrentStreamsMax)
         switch phase {
-        case .unauthenticated: streamsMax = min(1, allowed)
-        case .open: streamsMax = min(allowed, configuration.inFlightPushesPerConnectionMax)
+        case .unauthenticated: streamsMax = min(1, peerStreamsMax)
+        case .open: streamsMax = min(peerStreamsMax, configuration.inFlightPushesPerConnectionMax)
         case .connecting, .awaitingSettings, .draining, .closed: streamsMax = 0
         }
     }

@@ -62,7 +62,7 @@ extension Pool {
     private func beginKeyTrialIfPossible() {
         let isUsedKeyRefused = breaker.cause == .providerToken
         let isUsedKeyAccepted = breaker.isClosed && connections.contains { $0.phase == .open }
-        guard intervalCounts.endedPushCount > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else {
+        guard sizingInterval.endedPushCount > 0, trialToken == nil, isUsedKeyAccepted || isUsedKeyRefused else {
             return
         }
         trialToken = tokenSource.beginKeyTrial(unixSeconds: loop.wallMilliseconds / 1_000)
@@ -71,8 +71,8 @@ extension Pool {
     }
 
     func beginSizingInterval() {
-        intervalCounts = PoolSizing.IntervalCounts()
-        retryInconclusiveConnections()
+        sizingInterval = PoolSizing.Interval()
+        repeatInconclusiveTokenTests()
         sizingIntervalBeganAtMilliseconds = loop.nowMilliseconds
         sizingTimer = loop.schedule(
             afterMilliseconds: PoolSizing.intervalMilliseconds,
@@ -86,7 +86,7 @@ extension Pool {
     ///
     /// The pool chooses these connections before any `open` one, but after the preferred connection. So this method
     /// also clears the preferred connection.
-    private func retryInconclusiveConnections() {
+    private func repeatInconclusiveTokenTests() {
         for connection in connections where connection.hasInconclusivePush {
             connection.hasInconclusivePush = false
             preferredConnection = nil
@@ -96,7 +96,7 @@ extension Pool {
     /// Ends the time in which the pool starves, and adds its part in the current interval to `starvedMilliseconds`.
     func endStarvation() {
         guard let sinceMilliseconds = starvedSinceMilliseconds else { return }
-        intervalCounts.starvedMilliseconds +=
+        sizingInterval.starvedMilliseconds +=
             loop.nowMilliseconds - max(sinceMilliseconds, sizingIntervalBeganAtMilliseconds)
         starvedSinceMilliseconds = nil
     }
@@ -109,7 +109,7 @@ extension Pool {
         let openConnections = connections.filter { $0.phase == .open }
         if breaker.isClosed {
             sizing.endInterval(
-                intervalCounts,
+                sizingInterval,
                 openConnectionCount: openConnections.count,
                 streamsMax: openConnections.map(\.streamsMax).min() ?? 0,
                 nowMilliseconds: loop.nowMilliseconds

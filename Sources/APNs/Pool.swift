@@ -31,7 +31,7 @@ public final class Pool {
     /// ``RetryBudget/permitsRetry``; see ``PushRequest/isRetry``.
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
-    var intervalCounts = PoolSizing.IntervalCounts()
+    var sizingInterval = PoolSizing.Interval()
     var sizingIntervalBeganAtMilliseconds: Int64 = 0
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
@@ -142,8 +142,8 @@ public final class Pool {
         // push fewer in a row, which does no harm.
         preferredConnectionRemainingPushCount -= 1
         statistics.submittedPushCount += 1
-        intervalCounts.peakInFlightPushCount = max(
-            intervalCounts.peakInFlightPushCount,
+        sizingInterval.peakInFlightPushCount = max(
+            sizingInterval.peakInFlightPushCount,
             Int(statistics.submittedPushCount - statistics.receivedResponseCount)
         )
         if request.isRetry {
@@ -257,7 +257,7 @@ public final class Pool {
             hasTimedOut: hasTimedOut
         )
         let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
-        intervalCounts.countPush(
+        sizingInterval.countPush(
             isFailure: sample == .unavailable || sample == .providerTokenRefused,
             hasFinalStatus: response.kind == .responded,
             roundTripMilliseconds: roundTripMilliseconds

@@ -18,8 +18,8 @@ struct PoolSizing {
         case none, grow, shrink
     }
 
-    /// The counts of one interval.
-    struct IntervalCounts: Equatable {
+    /// What a pool counts and measures in one interval.
+    struct Interval: Equatable {
         /// How long the pool starved: it had refused a push, and no stream was free.
         var starvedMilliseconds: Int64 = 0
         var endedPushCount = 0
@@ -47,7 +47,7 @@ struct PoolSizing {
     /// The pool wants one more connection only if it starved for at least this percentage of the interval.
     static let starvedPercentMin: Int64 = 50
     /// The pool wants no further connection if more than this percentage of the interval's pushes failed
-    /// (``IntervalCounts/failedPushCount``).
+    /// (``Interval/failedPushCount``).
     static let failurePercentMax = 10
     /// The pool wants no further connection if the interval's mean round trip was slow: more than this many times as
     /// long as the shortest round trip that the pool remembers, and longer than ``fastRoundTripMillisecondsMax``.
@@ -83,22 +83,24 @@ struct PoolSizing {
     ///   - streamsMax: the lowest stream limit of the `open` connections; 0 if none is open.
     @discardableResult
     mutating func endInterval(
-        _ counts: IntervalCounts,
+        _ interval: Interval,
         openConnectionCount: Int,
         streamsMax: Int,
         nowMilliseconds: Int64
     ) -> Change {
-        updateShortestRoundTrip(counts, nowMilliseconds: nowMilliseconds)
-        if counts.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
+        updateShortestRoundTrip(interval, nowMilliseconds: nowMilliseconds)
+        if interval.starvedMilliseconds * 100 >= Self.intervalMilliseconds * Self.starvedPercentMin {
             surplusSinceMilliseconds = nil
             guard openConnectionCount >= wantedConnectionCount, wantedConnectionCount < connectionsMax,
-                !isFailingOrSlow(counts)
+                !isFailingOrSlow(interval)
             else { return .none }
             wantedConnectionCount += 1
             return .grow
         }
         let streamCountAfterShrink = min(openConnectionCount, wantedConnectionCount - 1) * streamsMax
-        guard wantedConnectionCount > connectionsMin, counts.peakInFlightPushCount * 2 <= streamCountAfterShrink else {
+        guard wantedConnectionCount > connectionsMin,
+            interval.peakInFlightPushCount * 2 <= streamCountAfterShrink
+        else {
             surplusSinceMilliseconds = nil
             return .none
         }
@@ -112,20 +114,20 @@ struct PoolSizing {
         return .shrink
     }
 
-    private mutating func updateShortestRoundTrip(_ counts: IntervalCounts, nowMilliseconds: Int64) {
-        guard counts.responseCount > 0 else { return }
+    private mutating func updateShortestRoundTrip(_ interval: Interval, nowMilliseconds: Int64) {
+        guard interval.responseCount > 0 else { return }
         let isOld = nowMilliseconds - shortestRoundTripAtMilliseconds >= Self.shortestRoundTripAgeMillisecondsMax
-        guard isOld || counts.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
-        shortestRoundTripMilliseconds = counts.roundTripMillisecondsMin
+        guard isOld || interval.roundTripMillisecondsMin <= shortestRoundTripMilliseconds else { return }
+        shortestRoundTripMilliseconds = interval.roundTripMillisecondsMin
         shortestRoundTripAtMilliseconds = nowMilliseconds
     }
 
     /// Whether more than ``failurePercentMax`` per cent of the interval's pushes failed, or their mean round trip was
     /// slow (``fastRoundTripFactorMax``).
-    private func isFailingOrSlow(_ counts: IntervalCounts) -> Bool {
-        if counts.failedPushCount * 100 > counts.endedPushCount * Self.failurePercentMax { return true }
-        guard counts.responseCount > 0 else { return false }
-        let meanRoundTripMilliseconds = counts.roundTripMillisecondsSum / Int64(counts.responseCount)
+    private func isFailingOrSlow(_ interval: Interval) -> Bool {
+        if interval.failedPushCount * 100 > interval.endedPushCount * Self.failurePercentMax { return true }
+        guard interval.responseCount > 0 else { return false }
+        let meanRoundTripMilliseconds = interval.roundTripMillisecondsSum / Int64(interval.responseCount)
         return meanRoundTripMilliseconds > Self.fastRoundTripMillisecondsMax
             && meanRoundTripMilliseconds / Self.fastRoundTripFactorMax > shortestRoundTripMilliseconds
     }

@@ -35,16 +35,16 @@ public struct SigningKey: Sendable {
             OPENSSL_cleanse(buffer.baseAddress, buffer.count)
             buffer.deallocate()
         }
-        var bytesRead = 0
-        while bytesRead < buffer.count {
-            let result = read(descriptor, buffer.baseAddress.map { $0 + bytesRead }, buffer.count - bytesRead)
+        var readBytes = 0
+        while readBytes < buffer.count {
+            let result = read(descriptor, buffer.baseAddress.map { $0 + readBytes }, buffer.count - readBytes)
             if result < 0 && errno == EINTR { continue }
             guard result >= 0 else { throw SigningKeyError(path, .unreadable(errno)) }
             guard result > 0 else { break }
-            bytesRead += result
+            readBytes += result
         }
         do {
-            key = try OpenSSLKey(pem: UnsafeRawBufferPointer(rebasing: buffer[..<bytesRead]))
+            key = try OpenSSLKey(pem: UnsafeRawBufferPointer(rebasing: buffer[..<readBytes]))
         } catch {
             throw SigningKeyError(path, error)
         }

@@ -184,7 +184,7 @@ public final class Simulator: Sendable {
         _ body: @escaping @Sendable (inout DeviceModel, Int64) throws(DeviceModel.Fault) -> Value
     ) async throws(SimulatorError) -> Value {
         let result: Result<Value, DeviceModel.Fault> = try await runOnThread(0) { server in
-            let nowMilliseconds = server.simulatedMilliseconds
+            let nowMilliseconds = server.simulatedNowMilliseconds
             let result = server.setup.sharedModel.withModel { devices -> Result<Value, DeviceModel.Fault> in
                 do throws(DeviceModel.Fault) {
                     return .success(try body(&devices, nowMilliseconds))

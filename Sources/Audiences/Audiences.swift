@@ -84,7 +84,7 @@ public struct Audiences: ~Copyable {
     var roundsByKey: [RoundKey: RoundIndex] = [:]
     var pages: Slab<PageSlot>
     var pageReads: PageReadBatch
-    var appQueues: [AppQueues]
+    var apps: [AppWork]
     var parkedMembers: Slab<ParkedMember>
     var refusedMembers: Slab<RefusedMemberSlot>
 
@@ -150,7 +150,7 @@ public struct Audiences: ~Copyable {
         let pagesMax = configuration.pagesPerAppMax * appCount
         pages = Slab(limit: pagesMax)
         pageReads = PageReadBatch(limit: pagesMax)
-        appQueues = configuration.apps.map { _ in AppQueues() }
+        apps = configuration.apps.map { _ in AppWork() }
         parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.fanoutRecordsMax)

@@ -9,10 +9,10 @@ extension Command {
 
     /// Decodes a record, even if its body is too large (``fitsBodyLimit``), because the command's policy may drop
     /// fields from the body (R33).
-    public static func decodeAnySize(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
+    public static func decodeIgnoringBodyLimit(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled
         var templates = RecentStateTemplates.disabled
-        return try decodeAnySize(record, recalling: &cache, &templates)
+        return try decodeIgnoringBodyLimit(record, recalling: &cache, &templates)
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record.
@@ -30,7 +30,7 @@ extension Command {
     /// same bytes as that of the previous record, it is not parsed again.
     /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of them only in
     ///   values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
-    public static func decodeAnySize(
+    public static func decodeIgnoringBodyLimit(
         _ record: UnsafeRawBufferPointer,
         recalling cache: inout ApsCache,
         _ templates: inout RecentStateTemplates

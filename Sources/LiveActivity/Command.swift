@@ -63,7 +63,7 @@ public struct Command: Sendable, BitwiseCopyable {
     /// timestamp is 0 if the alert is this command's own, or if there is no alert.
     public var carriedAlertVersion: Version
     /// The length of the request body that ``Body/write(_:from:into:)`` composes. The maximum is ``bodyBytesMax``. Only
-    /// a command from one of the functions `decodeAnySize` may have a longer body.
+    /// a command from one of the functions `decodeIgnoringBodyLimit` may have a longer body.
     public var bodyByteCount: Int
 
     /// The maximum length of the body. APNs allows a longer body for a broadcast channel.

@@ -27,8 +27,8 @@ public struct LifetimeCommandIdentifier: Sendable, Equatable {
         guard identifier.starts(with: prefix) else { return nil }
         let rest = identifier.dropFirst(prefix.count)
         let end = rest.firstIndex(of: UInt8(ascii: ":")) ?? rest.endIndex
-        guard let beganMilliseconds = Self.number(rest[..<end], max: Self.beganAtMillisecondsMax) else { return nil }
-        beganAtMilliseconds = Int64(beganMilliseconds)
+        guard let beganAtMilliseconds = Self.number(rest[..<end], max: Self.beganAtMillisecondsMax) else { return nil }
+        self.beganAtMilliseconds = Int64(beganAtMilliseconds)
         guard end < rest.endIndex else {
             stateVersion = nil
             return

@@ -35,7 +35,7 @@ public enum RestartRecord {
         record.replaceSubrange(1..<1, with: Array(#""id":"\#(identifier.text)","#.utf8))
         replace(\.timestampDigits, of: &record, with: Array("\(restartAtMilliseconds / 1_000)".utf8))
         if let state { replace(\.contentState, of: &record, with: state) }
-        return record.withUnsafeBytes { (try? Command.decodeAnySize($0)) != nil } ? record : nil
+        return record.withUnsafeBytes { (try? Command.decodeIgnoringBodyLimit($0)) != nil } ? record : nil
     }
 
     /// Whether a kept update has a state that ``compose(start:newestUpdate:restartAtMilliseconds:)`` can use. If not,

@@ -51,15 +51,15 @@ struct OutputBuffer: ~Copyable {
         tail = 0
     }
 
-    private mutating func makeRoom(_ room: Int) {
+    private mutating func makeRoom(_ neededBytes: Int) {
         let usedBytes = count
         // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. So, on average, a
         // byte is moved at most once.
-        if head >= usedBytes, memory.count - usedBytes >= room, let base = memory.baseAddress {
+        if head >= usedBytes, memory.count - usedBytes >= neededBytes, let base = memory.baseAddress {
             base.copyMemory(from: base + head, byteCount: usedBytes)
         } else {
             var capacity = max(memory.count, OutputBuffer.initialBytes)
-            while capacity - usedBytes < room { capacity *= 2 }
+            while capacity - usedBytes < neededBytes { capacity *= 2 }
             let newMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
             newMemory.copyMemory(from: bytes)
             memory.deallocate()

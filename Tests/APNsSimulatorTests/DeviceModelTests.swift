@@ -267,7 +267,7 @@ import Testing
     @Test func `After a rotation the old token is refused, or accepted without effect`() throws {
         for (replacedTokenBehavior, expectedResult) in [
             (DeviceModel.ReplacedTokenBehavior.retired, (SimulatedReason.expiredToken, PushEffect?.none)),
-            (.void, (.success, .acceptedForDeadToken)),
+            (.acceptedWithoutEffect, (.success, .acceptedForDeadToken)),
         ] {
             var phone = try ModelledPhone()
             let token = try #require(try phone.model.token(ofActivity: "m", app: "app"))
@@ -290,7 +290,7 @@ import Testing
             try phone.model.rotateToken(
                 ofActivity: "m",
                 app: "app",
-                oldToken: .void,
+                oldToken: .acceptedWithoutEffect,
                 nowMilliseconds: Self.startSeconds * 1_000
             )
         }

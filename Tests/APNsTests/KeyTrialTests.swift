@@ -90,7 +90,7 @@ import Testing
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
         // Waits for the end of the sizing interval in which the pool sent its first push. In the next interval the
         // pool is idle.
-        fixture.runLoop(until: { fixture.pool.intervalCounts.endedPushCount == 0 })
+        fixture.runLoop(until: { fixture.pool.sizingInterval.endedPushCount == 0 })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.sizingIntervalBeganAtMilliseconds
         fixture.runLoop(until: { fixture.pool.sizingIntervalBeganAtMilliseconds != began })

@@ -20,8 +20,8 @@ import Testing
         peakCount: Int = 0,
         failureCount: Int = 0,
         roundTripMilliseconds: Int64 = 60
-    ) -> PoolSizing.IntervalCounts {
-        var interval = PoolSizing.IntervalCounts()
+    ) -> PoolSizing.Interval {
+        var interval = PoolSizing.Interval()
         interval.starvedMilliseconds = starvedMilliseconds
         interval.peakInFlightPushCount = peakCount
         for response in 0..<100 {
@@ -49,7 +49,7 @@ import Testing
             sizing.endInterval(secondCounts, openConnectionCount: 1, streamsMax: 1_000, nowMilliseconds: 1_000) == .grow
         )
         // In this interval no push got a response and none failed.
-        var thirdCounts = PoolSizing.IntervalCounts()
+        var thirdCounts = PoolSizing.Interval()
         thirdCounts.starvedMilliseconds = 1_000
         thirdCounts.countPush(isFailure: false, hasFinalStatus: false, roundTripMilliseconds: 1)
         #expect(
@@ -64,12 +64,12 @@ import Testing
             $0.connection.closeWithoutCloseNotify()
             return nil
         }
-        fixture.pool.intervalCounts = PoolSizing.IntervalCounts()
+        fixture.pool.sizingInterval = PoolSizing.Interval()
         for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
         fixture.runLoop(until: { fixture.pool.inFlightPushCount == 0 })
         #expect(fixture.recorder.count(.ambiguous) + fixture.recorder.count(.notProcessed) == 5)
-        #expect(fixture.pool.intervalCounts.responseCount == 0)
-        #expect(fixture.pool.intervalCounts.roundTripMillisecondsMin == .max)
+        #expect(fixture.pool.sizingInterval.responseCount == 0)
+        #expect(fixture.pool.sizingInterval.roundTripMillisecondsMin == .max)
     }
 
     /// The pool wants a second connection, but never gets one, for example because the process has reached its limit of

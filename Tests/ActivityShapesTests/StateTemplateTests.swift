@@ -13,7 +13,7 @@ import Testing
         try DecodabilityTests.makeRecord(state)
             .withUnsafeBytes { bytes in
                 var cache = ApsCache()
-                let command = try Command.decodeAnySize(bytes, recalling: &cache, &templates)
+                let command = try Command.decodeIgnoringBodyLimit(bytes, recalling: &cache, &templates)
                 let (isMatched, isOfOtherApp) = (
                     templates.hasMatched(command, ofApp: 0), templates.hasMatched(command, ofApp: 1)
                 )
@@ -90,11 +90,11 @@ import Testing
                 var firstCache = ApsCache()
                 var noTemplates = RecentStateTemplates(isNeeded: false)
                 let resultWithoutTemplates = Result { () throws(Fault) in
-                    try Command.decodeAnySize(bytes, recalling: &firstCache, &noTemplates)
+                    try Command.decodeIgnoringBodyLimit(bytes, recalling: &firstCache, &noTemplates)
                 }
                 var secondCache = ApsCache()
                 let resultWithTemplates = Result { () throws(Fault) in
-                    try Command.decodeAnySize(bytes, recalling: &secondCache, &templates)
+                    try Command.decodeIgnoringBodyLimit(bytes, recalling: &secondCache, &templates)
                 }
                 let text = String(decoding: bytes, as: UTF8.self)
                 #expect(

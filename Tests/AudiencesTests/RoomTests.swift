@@ -15,8 +15,8 @@ import Testing
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
         #expect(MemberOutcomeCounts().counts.count == MemberOutcome.allCases.count)
-        #expect(AppQueues().memberOutcomeCounts.count == MemberOutcome.allCases.count)
-        #expect(AppQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
+        #expect(AppWork().memberOutcomeCounts.count == MemberOutcome.allCases.count)
+        #expect(AppWork().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
 
     /// Returns a core with two apps. The first app's host does not respond; each of its audiences has one

@@ -281,13 +281,13 @@ import Testing
             var calls: [AudienceCall<[UInt8]>] = []
             while let call = harness.nextCall() { calls.append(call) }
             largestPageCount = max(largestPageCount, harness.core.pages.count)
-            #expect(harness.core.appQueues[0].pageBytes <= 8 * PageSlot.expectedBytesMax)
+            #expect(harness.core.apps[0].pageBytes <= 8 * PageSlot.expectedBytesMax)
             for call in calls { harness.reply(to: call) }
             if calls.isEmpty { sent += harness.sendAndAcceptPushes() }
         }
         #expect(largestPageCount > 100)
         #expect(sent.count == 40 * names.count)
-        #expect(harness.core.appQueues[0].pageBytes == 0 && harness.core.appQueues[0].pageCount == 0)
+        #expect(harness.core.apps[0].pageBytes == 0 && harness.core.apps[0].pageCount == 0)
     }
 
     /// The core has no room for the segment's next page until it has pushed to all members of the first page.

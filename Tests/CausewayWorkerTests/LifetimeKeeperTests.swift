@@ -130,7 +130,7 @@ import Testing
         fixture.putLife(Array("foreign".utf8), "b \(beganAtMilliseconds) 0")
         await fixture.keeper.poll()
         #expect(fixture.keys == [])
-        #expect(fixture.events[.lifetimeNotEnded].count == 3 && fixture.events[.lifetimesAway].count == 0)
+        #expect(fixture.events[.lifetimeNotEnded].count == 3 && fixture.events[.lifetimeEndsInterrupted].count == 0)
         let details = fixture.events[.lifetimeNotEnded].lastLineMetadata
         #expect(details.contains("error="), "\(details)")
         await fixture.keeper.poll()
@@ -152,7 +152,7 @@ import Testing
         let life = "r \(beganAtMilliseconds) 0"
         fixture.putLife(key, life, start: Array(start.utf8), update: Array(update.utf8))
         await fixture.keeper.poll()
-        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
+        #expect(fixture.events[.lifetimeEndsInterrupted].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
         #expect(fixture.keptUpdate(key) == start, "the kept update is not newer than the start")
         fixture.putLife(key, life)
         await fixture.keeper.poll()
@@ -249,7 +249,7 @@ import Testing
         for _ in 1...3 { await fixture.keeper.poll() }
         #expect(fixture.life(key) == "b \(beganAtMilliseconds) 0")
         #expect(fixture.dueMilliseconds(key) == due)
-        #expect(fixture.events[.lifetimesAway].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
+        #expect(fixture.events[.lifetimeEndsInterrupted].count == 0 && fixture.events[.lifetimeNotEnded].count == 0)
         let unknownAppEvent = fixture.events[.lifetimesUnknownApp]
         #expect(
             unknownAppEvent.count == 1 && unknownAppEvent.lastLineMetadata.contains("com.example.other"),

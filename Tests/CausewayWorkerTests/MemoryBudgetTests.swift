@@ -15,9 +15,9 @@ struct MemoryBudgetTests {
     }
 
     private func sumOfParts(_ budget: MemoryBudget) -> Int64 {
-        MemoryBudget.processFixedBytes + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
+        MemoryBudget.fixedBytesOfProcess + budget.connectionsBytes + budget.consumerQueueBytes + budget.fetchBytes
             + budget.producerQueueBytes + budget.laneCount
-            * (MemoryBudget.laneFixedBytes + budget.inboxBytesPerLane + budget.audienceBytesPerLane
+            * (MemoryBudget.fixedBytesPerLane + budget.inboxBytesPerLane + budget.audienceBytesPerLane
                 + budget.deliveryBytesPerLane)
     }
 

@@ -15,7 +15,7 @@ struct OutageDeploymentTests {
             OutageCase(name: "redis-ends", summary: ""),
             directory: directory.path,
             programs: ExampleRun.programs,
-            rebalancingBroker: nil
+            rebalancingBrokerCommand: nil
         )
         defer { deployment.end() }
         try deployment.redis.start()

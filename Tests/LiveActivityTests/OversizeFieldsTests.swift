@@ -19,7 +19,7 @@ struct OversizeFieldsTests {
 
     private static func drop(_ text: String, _ names: [String]) throws -> (text: String, dropped: String) {
         let record = Record(text)
-        let command = try Command.decodeAnySize(record.bytes)
+        let command = try Command.decodeIgnoringBodyLimit(record.bytes)
         let fields = OversizeFields(names)
         var target = [UInt8](repeating: 0xAA, count: record.bytes.count)
         let result = target.withUnsafeMutableBytes { fields.drop(from: record.bytes, of: command, into: $0) }
@@ -197,5 +197,5 @@ struct OversizeFieldsTests {
 }
 
 extension Record {
-    fileprivate func commandOfAnySize() throws(Fault) -> Command { try Command.decodeAnySize(bytes) }
+    fileprivate func commandOfAnySize() throws(Fault) -> Command { try Command.decodeIgnoringBodyLimit(bytes) }
 }

@@ -223,8 +223,8 @@ struct LimitedLogTests {
         let events = RecentEvents()
         var log = LimitedLog(logger: LogCollector().logger, events: events)
         log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 10)
-        log.log(.kafkaAway, nowMilliseconds: 0, wallMilliseconds: 30)
+        log.log(.kafkaUnreachable, nowMilliseconds: 0, wallMilliseconds: 30)
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 20)
-        #expect(events.loggedKindSummaries.map(\.kind) == [.kafkaAway, .redisLost, .redisReady])
+        #expect(events.loggedKindSummaries.map(\.kind) == [.kafkaUnreachable, .redisLost, .redisReady])
     }
 }

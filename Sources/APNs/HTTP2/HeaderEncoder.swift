@@ -116,9 +116,10 @@ struct HeaderEncoder: ~Copyable {
 
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE.
     mutating func setPeerTableBytes(_ bytes: UInt32) {
-        let size = Int(min(bytes, UInt32(Self.tableBytesMax)))
-        guard size != currentTableBytesMax || unannouncedTableBytes != nil else { return }
-        unannouncedTableBytes = (least: min(size, unannouncedTableBytes?.least ?? currentTableBytesMax), last: size)
+        let tableBytes = Int(min(bytes, UInt32(Self.tableBytesMax)))
+        guard tableBytes != currentTableBytesMax || unannouncedTableBytes != nil else { return }
+        let leastBytes = min(tableBytes, unannouncedTableBytes?.least ?? currentTableBytesMax)
+        unannouncedTableBytes = (least: leastBytes, last: tableBytes)
         canReusePriority5Fields = false
         canReusePriority10Fields = false
     }
@@ -340,23 +341,23 @@ struct HeaderEncoder: ~Copyable {
         var updates: [UInt8] = []
         // If the smallest size could evict some entries, announce 0 instead, which evicts all. So the encoder need not
         // calculate which entries the peer still has.
-        let smallestSize = least < tableBytesNeeded ? 0 : least
-        if smallestSize != last {
-            Self.appendInteger(smallestSize, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
+        let smallestTableBytes = least < neededTableBytes ? 0 : least
+        if smallestTableBytes != last {
+            Self.appendInteger(smallestTableBytes, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         }
         Self.appendInteger(last, flags: Self.sizeUpdatePattern, prefixBits: 5, to: &updates)
         currentTableBytesMax = last
-        if smallestSize == 0 {
+        if smallestTableBytes == 0 {
             insertionNumbers = insertionNumbers.map { _ in -1 }
             insertedEntryCount = 0
         }
-        addsTableEntries = last >= tableBytesNeeded
+        addsTableEntries = last >= neededTableBytes
         return updates
     }
 
     /// The size of a dynamic table that has room for all entries that this encoder adds, each with its longest value
     /// (RFC 7541, section 4.1).
-    private var tableBytesNeeded: Int {
+    private var neededTableBytes: Int {
         Field.allCases.reduce(0) { sum, field in
             guard field != .authorization else { return sum }
             let valueBytes =

@@ -41,17 +41,17 @@ struct Huffman: @unchecked Sendable {
         shortCodes.initialize(repeating: 0, count: 256)
         var code: UInt32 = 0
         var symbolIndex = 0
-        for bits in 1...Self.codeBitsMax {
+        for bitCount in 1...Self.codeBitsMax {
             code <<= 1
-            firstCodes.advanced(by: bits).initialize(to: code << UInt32(32 - bits))
-            firstSymbolIndices.advanced(by: bits).initialize(to: symbolIndex)
-            for symbol in 0..<256 where Int(codeBits[symbol]) == bits {
+            firstCodes.advanced(by: bitCount).initialize(to: code << UInt32(32 - bitCount))
+            firstSymbolIndices.advanced(by: bitCount).initialize(to: symbolIndex)
+            for symbol in 0..<256 where Int(codeBitCounts[symbol]) == bitCount {
                 symbols.advanced(by: symbolIndex).initialize(to: UInt8(symbol))
                 codes.advanced(by: symbol).initialize(to: code)
-                if bits <= 8 {
-                    let start = Int(code) << (8 - bits)
-                    for index in start..<start + 1 << (8 - bits) {
-                        shortCodes[index] = UInt16(bits) << 8 | UInt16(symbol)
+                if bitCount <= 8 {
+                    let start = Int(code) << (8 - bitCount)
+                    for index in start..<start + 1 << (8 - bitCount) {
+                        shortCodes[index] = UInt16(bitCount) << 8 | UInt16(symbol)
                     }
                 }
                 code += 1
@@ -156,7 +156,7 @@ struct Huffman: @unchecked Sendable {
     // MARK: - Encoding
 
     func encodedBytes(_ text: UnsafeRawBufferPointer) -> Int {
-        (text.reduce(0) { $0 + Int(codeBits[Int($1)]) } + 7) / 8
+        (text.reduce(0) { $0 + Int(codeBitCounts[Int($1)]) } + 7) / 8
     }
 
     func encode(_ text: UnsafeRawBufferPointer) -> [UInt8] {
@@ -165,7 +165,7 @@ struct Huffman: @unchecked Sendable {
         var bits: UInt64 = 0
         var count = 0
         for byte in text {
-            let length = Int(codeBits[Int(byte)])
+            let length = Int(codeBitCounts[Int(byte)])
             bits = bits << UInt64(length) | UInt64(codes[Int(byte)])
             count += length
             while count >= 8 {
@@ -182,7 +182,7 @@ struct Huffman: @unchecked Sendable {
 }
 
 /// The length of each byte's code, in bits.
-private let codeBits: [UInt8] = [
+private let codeBitCounts: [UInt8] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
     6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,

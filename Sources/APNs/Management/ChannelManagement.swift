@@ -23,9 +23,8 @@ public struct ManagementEndpoint: Sendable {
 
 /// Why a request got no complete response.
 struct ManagementFault: Error, Sendable, Equatable {
-    /// Whether APNs may have carried out the request: the client sent it, and nothing shows that APNs did not process
-    /// it.
-    var isAmbiguous: Bool
+    /// Whether APNs may have processed the request: the client sent it, and nothing shows that APNs did not.
+    var requestMayBeProcessed: Bool
     var text: String
 }
 
@@ -214,7 +213,11 @@ public final class ChannelManagement: Sendable {
         }
         switch result {
         case .failure(let fault):
-            throw ChannelError(cause: fault.isAmbiguous ? .ambiguous : .notProcessed, status: 0, text: fault.text)
+            throw ChannelError(
+                cause: fault.requestMayBeProcessed ? .ambiguous : .notProcessed,
+                status: 0,
+                text: fault.text
+            )
         case .success(let response):
             guard response.status != status else { return response }
             throw refusalError(response)
@@ -228,7 +231,7 @@ public final class ChannelManagement: Sendable {
         _ cancellationWakeup: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {
         guard let token = makeAuthorization() else {
-            return .failure(ManagementFault(isAmbiguous: false, text: "no provider token could be signed"))
+            return .failure(ManagementFault(requestMayBeProcessed: false, text: "no provider token could be signed"))
         }
         do {
             return try ManagementExchange(
@@ -239,7 +242,7 @@ public final class ChannelManagement: Sendable {
             )
             .run()
         } catch {
-            return .failure(ManagementFault(isAmbiguous: false, text: "\(error)"))
+            return .failure(ManagementFault(requestMayBeProcessed: false, text: "\(error)"))
         }
     }
 }

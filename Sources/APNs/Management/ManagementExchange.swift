@@ -118,10 +118,9 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         )
     }
 
-    /// Ends the exchange without a response. If the request was already sent, the fault is ambiguous: APNs may have
-    /// carried the request out.
+    /// Ends the exchange without a response. If the request was already sent, APNs may have processed it.
     private func fail(_ text: String) {
-        end(.failure(ManagementFault(isAmbiguous: phase == .awaitingResponse, text: text)))
+        end(.failure(ManagementFault(requestMayBeProcessed: phase == .awaitingResponse, text: text)))
     }
 
     private func end(_ result: Result<ManagementResponse, ManagementFault>) {
@@ -280,7 +279,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         let code = frame.payload.networkUInt32(at: 0)
         let isRefused = code == ErrorCode.refusedStream.rawValue
         let text = "\(endpoint.authority) reset the request (\(code))"
-        end(.failure(ManagementFault(isAmbiguous: phase == .awaitingResponse && !isRefused, text: text)))
+        end(.failure(ManagementFault(requestMayBeProcessed: phase == .awaitingResponse && !isRefused, text: text)))
     }
 
     private func goAwayReceived(_ frame: Frame) {
@@ -290,7 +289,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let text =
             "\(endpoint.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
-        end(.failure(ManagementFault(isAmbiguous: false, text: text)))
+        end(.failure(ManagementFault(requestMayBeProcessed: false, text: text)))
     }
 
     private func writeFrame(_ type: UInt8, flags: UInt8 = FrameFlags.none, stream: Int32, _ payload: [UInt8]) {

@@ -22,7 +22,7 @@ extension DeviceModel {
         /// APNs responds with 410 to pushes for the old token, after the grace time of ``DeviceRules``.
         case retired
         /// APNs still responds with 200 to pushes for the old token, but no phone gets them.
-        case void
+        case acceptedWithoutEffect = "void"
     }
 
     /// An activity that the app starts itself.
@@ -249,7 +249,10 @@ extension DeviceModel {
     }
 
     private func stateOfReplacedToken(_ behavior: ReplacedTokenBehavior, nowMilliseconds: Int64) -> TokenTable.State {
-        behavior == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
+        switch behavior {
+        case .retired: .retired(.expiredToken, atMilliseconds: nowMilliseconds)
+        case .acceptedWithoutEffect: .acceptedWithoutEffect
+        }
     }
 
     /// Throws if the JSON text does not match the shape that the app declares. A real app cannot start an

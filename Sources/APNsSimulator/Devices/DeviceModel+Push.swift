@@ -65,8 +65,8 @@ extension DeviceModel {
             activities[activity].pushStatistics.addPush(priority: priority, atMilliseconds: nowMilliseconds)
         }
         if !isOnline(entry.owner) { return recordEffect(.missed, for: entry.owner) }
-        if entry.state == .void {
-            voidTokenPushCount += 1
+        if entry.state == .acceptedWithoutEffect {
+            acceptedForDeadTokenCount += 1
             return .acceptedForDeadToken
         }
         let payload: PushPayload

@@ -115,7 +115,7 @@ extension DeviceModel {
         var summary = Summary()
         summary.phoneCount = phones.count
         summary.registrationCount = registrations.postedCount
-        summary.effects[.acceptedForDeadToken] = voidTokenPushCount
+        summary.effects[.acceptedForDeadToken] = acceptedForDeadTokenCount
         for index in activities.indices {
             advance(index, nowMilliseconds: nowMilliseconds)
             switch activities[index].state {

@@ -100,7 +100,7 @@ public struct DeviceModel: ~Copyable {
     /// activity was started again.
     var activityIndicesByIdentifier: [AppScopedIdentifier: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
-    var voidTokenPushCount = 0
+    var acceptedForDeadTokenCount = 0
     var compactPhones = CompactPhones()
     var channels: ChannelTable
     /// The number of changes of all phones so far. Each response about screens contains this number. The web page sends

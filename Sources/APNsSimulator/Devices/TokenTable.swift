@@ -25,7 +25,7 @@ struct TokenTable {
         case retired(SimulatedReason, atMilliseconds: Int64)
         /// APNs responds with 200 and no phone gets the push. Apple's APNs does this with replaced tokens, sometimes
         /// for weeks.
-        case void
+        case acceptedWithoutEffect
         /// The token belongs to another environment than this APNs.
         case otherEnvironment
     }

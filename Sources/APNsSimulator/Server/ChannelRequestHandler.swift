@@ -13,8 +13,8 @@ enum ChannelRequestHandler {
         guard channelReason == .success else { return channelReason }
         guard head.isPriorityValid || head.priority == 1 else { return .badPriority }
         guard head.seenFields.contains(.expiration), head.isExpirationValid else { return .badExpirationDate }
-        guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
-        guard slot.pointee.bodyBytesReceived <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.receivedBodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         return isObject(body(slot), tape: &tape) ? .success : .badRequestPayload
     }
 
@@ -32,8 +32,8 @@ enum ChannelRequestHandler {
         guard commonReason == .success else { return commonReason }
         if head.path == .channelList { return .success }
         guard head.method == .post else { return validateChannel(head) }
-        guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
-        guard slot.pointee.bodyBytesReceived <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.receivedBodyBytes <= ChannelRules.bodyBytesMax else { return .payloadTooLarge }
         guard isObject(body(slot), tape: &tape) else { return .badRequestPayload }
         return validateCreation(tape)
     }
@@ -74,7 +74,7 @@ enum ChannelRequestHandler {
 
     private static func body(_ slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         slot.pointee.memory.prefix(
-            min(slot.pointee.bodyBytesReceived, RequestMemory.body.count),
+            min(slot.pointee.receivedBodyBytes, RequestMemory.body.count),
             of: RequestMemory.body
         )
     }

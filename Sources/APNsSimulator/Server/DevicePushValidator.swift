@@ -26,8 +26,8 @@ enum DevicePushValidator {
         guard isTopic(slot.pointee.memory.prefix(head.topicByteCount, of: RequestMemory.topic)) else {
             return .badTopic
         }
-        guard slot.pointee.bodyBytesReceived > 0 else { return .payloadEmpty }
-        guard slot.pointee.bodyBytesReceived <= bodyBytesMax else { return .payloadTooLarge }
+        guard slot.pointee.receivedBodyBytes > 0 else { return .payloadEmpty }
+        guard slot.pointee.receivedBodyBytes <= bodyBytesMax else { return .payloadTooLarge }
         guard head.path == .device else { return .badDeviceToken }
         return .success
     }

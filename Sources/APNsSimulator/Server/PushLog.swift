@@ -87,7 +87,7 @@ final class PushLog: IterationEndHandler {
         nowMilliseconds: Int64
     ) {
         let (memory, head) = (slot.pointee.memory, slot.pointee.head)
-        let body = memory.prefix(min(slot.pointee.bodyBytesReceived, RequestMemory.body.count), of: RequestMemory.body)
+        let body = memory.prefix(min(slot.pointee.receivedBodyBytes, RequestMemory.body.count), of: RequestMemory.body)
         let payload = try? PushPayload(body, tape: &tape)
         var writer = JSONWriter()
         writer.object { writer in

@@ -3,7 +3,7 @@ struct RequestSlot {
     let memory: RequestMemory
     var head = RequestHead()
     /// The number of received bytes of the body. Bytes over the limit are counted, but not kept.
-    var bodyBytesReceived = 0
+    var receivedBodyBytes = 0
     var streamIdentifier: Int32 = 0
     /// How often the slot has been freed. A delayed response keeps this number from the time when it was scheduled. If
     /// the number has changed when the response is due, the response's request has ended, and the response is not sent.
@@ -11,7 +11,7 @@ struct RequestSlot {
     /// The connection. It releases its slots before it is freed, so the reference is always valid.
     var connection: Unmanaged<ServerConnection>?
     var responseByteCount = 0
-    var responseBytesSent = 0
+    var sentResponseBytes = 0
     var reason = SimulatedReason.success
     /// The status of the response if the reason is `success`: 201 for a created channel, 204 for a deleted one, else
     /// 200.
@@ -64,11 +64,11 @@ struct RequestSlab: ~Copyable {
     mutating func free(_ slot: UnsafeMutablePointer<RequestSlot>) {
         precondition(usedSlotCount > 0)
         slot.pointee.head = RequestHead()
-        slot.pointee.bodyBytesReceived = 0
+        slot.pointee.receivedBodyBytes = 0
         slot.pointee.generation &+= 1
         slot.pointee.connection = nil
         slot.pointee.responseByteCount = 0
-        slot.pointee.responseBytesSent = 0
+        slot.pointee.sentResponseBytes = 0
         slot.pointee.undocumentedResponse = nil
         slot.pointee.successStatus = .ok
         if !slot.pointee.managementResponseBody.isEmpty { slot.pointee.managementResponseBody = [] }

@@ -43,7 +43,7 @@ extension ServerConnection {
     /// pushes again, the model does not count this as certainly a fault of the client (``SenderFaultCounts``).
     func recordLostResponses() {
         guard service == .push else { return }
-        let nowMilliseconds = server.simulatedMilliseconds
+        let nowMilliseconds = server.simulatedNowMilliseconds
         server.setup.sharedModel.withModel { $0.recordLostResponses(atMilliseconds: nowMilliseconds) }
     }
 

@@ -26,7 +26,7 @@ final class ServerConnection {
     /// The first slot of the linked list of the requests in flight.
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
-    private var announcedStreamLimit: UInt32 = 0
+    private var announcedStreamsMax: UInt32 = 0
     /// The highest stream whose request has been processed (`beginProcessing`); 0: none yet.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max`: there is no final GOAWAY yet.
@@ -80,7 +80,7 @@ final class ServerConnection {
             value,
             keys: server.setup.keys,
             environment: server.setup.environment,
-            nowMilliseconds: server.simulatedMilliseconds
+            nowMilliseconds: server.simulatedNowMilliseconds
         )
         server.statistics.tokenVerificationCount += authentication.verificationCount - countBefore
     }
@@ -128,7 +128,7 @@ final class ServerConnection {
             }
         case .rejected(let reason):
             server.log(slot, PushOutcome(reason))
-            slot.pointee.tokenRetiredAtMilliseconds = server.simulatedMilliseconds
+            slot.pointee.tokenRetiredAtMilliseconds = server.simulatedNowMilliseconds
             respond(slot, reason)
         case .undocumented(let undocumented):
             server.log(slot, PushOutcome(undocumented))
@@ -164,7 +164,7 @@ final class ServerConnection {
         reason: SimulatedReason, effect: PushEffect?
     ) {
         guard let key = authentication.keyIndex else { return (.missingProviderToken, nil) }
-        let nowMilliseconds = server.simulatedMilliseconds
+        let nowMilliseconds = server.simulatedNowMilliseconds
         let team = server.setup.keys[key].teamIdentifier
         if slot.pointee.head.concernsChannels {
             return (processChannelRequest(slot, teamIdentifier: team, nowMilliseconds: nowMilliseconds), nil)
@@ -178,7 +178,7 @@ final class ServerConnection {
                 nowMilliseconds: nowMilliseconds
             )
             guard checkResult.reason == .success else { return (checkResult, nil) }
-            let body = slot.pointee.memory.prefix(slot.pointee.bodyBytesReceived, of: RequestMemory.body)
+            let body = slot.pointee.memory.prefix(slot.pointee.receivedBodyBytes, of: RequestMemory.body)
             let effect = model.deliver(
                 body,
                 tokenReference: tokenReference,
@@ -302,8 +302,8 @@ final class ServerConnection {
             authentication.isAuthenticated
             ? faults.concurrentStreams ?? server.setup.limits.concurrentStreamsMax
             : server.setup.limits.streamsBeforeAuthenticationMax
-        guard limit != announcedStreamLimit else { return }
-        announcedStreamLimit = limit
+        guard limit != announcedStreamsMax else { return }
+        announcedStreamsMax = limit
         var entry = nghttp2_settings_entry(
             settings_id: Int32(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue),
             value: limit
@@ -392,8 +392,8 @@ extension ServerConnection: StreamHandler {
             return false
         }
         if let bytes = faults.connectionWindowBytes {
-            let window = Int32(truncatingIfNeeded: bytes)
-            nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, window)
+            let windowBytes = Int32(truncatingIfNeeded: bytes)
+            nghttp2_session_set_local_window_size(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, windowBytes)
         }
         return true
     }

@@ -105,7 +105,7 @@ final class ServerLoop {
     }
 
     /// The time of the simulated world, UNIX milliseconds.
-    var simulatedMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
+    var simulatedNowMilliseconds: Int64 { loop.wallMilliseconds + clockAdvanceMilliseconds }
 
     func faults(of service: SimulatedService) -> Faults {
         service == .push ? faultSampler.faults : managementFaultSampler.faults
@@ -193,7 +193,7 @@ final class ServerLoop {
         guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.token)
         let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: outcome.effect) }
-        pushLog.log(slot, outcome, destination: destination, tape: &tape, nowMilliseconds: simulatedMilliseconds)
+        pushLog.log(slot, outcome, destination: destination, tape: &tape, nowMilliseconds: simulatedNowMilliseconds)
     }
 
     func resetStatistics() {

@@ -19,7 +19,7 @@ func makeSessionCallbacks() -> OpaquePointer? {
 
 /// If a request's body has more bytes than this, the simulator resets the stream with ENHANCE_YOUR_CALM. A shorter body
 /// is read to its end, even if it is too large for APNs; then the response is 413.
-private let bodyBytesReceivedMax = 1 << 20
+private let receivedBodyBytesMax = 1 << 20
 
 @inline(__always)
 private func connection(_ userData: UnsafeMutableRawPointer?) -> Unmanaged<ServerConnection>? {
@@ -94,15 +94,15 @@ private func dataChunkReceived(
     _ userData: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = slot(session, stream) else { return 0 }
-    let receivedBytes = slot.pointee.bodyBytesReceived
-    slot.pointee.bodyBytesReceived = receivedBytes + count
+    let receivedBytes = slot.pointee.receivedBodyBytes
+    slot.pointee.receivedBodyBytes = receivedBytes + count
     let body = slot.pointee.memory[RequestMemory.body]
     let keptBytes = min(count, max(0, body.count - receivedBytes))
     if keptBytes > 0 {
         UnsafeMutableRawBufferPointer(rebasing: body[receivedBytes..<receivedBytes + keptBytes])
             .copyMemory(from: UnsafeRawBufferPointer(start: data, count: keptBytes))
     }
-    if slot.pointee.bodyBytesReceived > bodyBytesReceivedMax {
+    if slot.pointee.receivedBodyBytes > receivedBodyBytesMax {
         nghttp2_submit_rst_stream(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
@@ -171,11 +171,11 @@ private func copyNextPart(
     _ length: Int,
     _ flags: UnsafeMutablePointer<UInt32>
 ) -> Int {
-    let sent = slot.pointee.responseBytesSent
+    let sent = slot.pointee.sentResponseBytes
     let count = min(length, response.count - sent)
     UnsafeMutableRawBufferPointer(start: buffer, count: count)
         .copyMemory(from: UnsafeRawBufferPointer(rebasing: response[sent..<sent + count]))
-    slot.pointee.responseBytesSent = sent + count
+    slot.pointee.sentResponseBytes = sent + count
     if sent + count == response.count { flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
     return count
 }

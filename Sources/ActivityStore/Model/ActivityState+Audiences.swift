@@ -24,9 +24,9 @@ extension ActivityState {
     /// the audiences.
     mutating func leaveAudiencesAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
-        let raisedMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
-        registeredAtMilliseconds = raisedMilliseconds
-        token?.registeredAtMilliseconds = raisedMilliseconds
+        let raisedRegisteredAtMilliseconds = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
+        registeredAtMilliseconds = raisedRegisteredAtMilliseconds
+        token?.registeredAtMilliseconds = raisedRegisteredAtMilliseconds
         leaveAllAudiences()
     }
 

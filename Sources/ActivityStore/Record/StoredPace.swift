@@ -54,18 +54,18 @@ enum StoredPace {
 
     /// Writes a pace. A number out of range is written as the nearer limit of its range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
-        func writeTime(_ milliseconds: Int64, minimumMilliseconds: Int64, at position: Int) {
-            let clampedMilliseconds = UInt64(min(max(minimumMilliseconds, milliseconds), millisecondsMax))
+        func writeTime(_ milliseconds: Int64, millisecondsMin: Int64, at position: Int) {
+            let clampedMilliseconds = UInt64(min(max(millisecondsMin, milliseconds), millisecondsMax))
             LittleEndian.write(clampedMilliseconds, byteCount: timeByteCount, to: destination + position)
         }
-        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: 0)
+        writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: 0)
         StoredBucket.write(pace.budget, to: destination + timeByteCount)
-        writeTime(pace.spacingMilliseconds, minimumMilliseconds: 0, at: frequentBudgetPartByteOffset)
+        writeTime(pace.spacingMilliseconds, millisecondsMin: 0, at: frequentBudgetPartByteOffset)
         StoredBucket.write(pace.frequentBudget, to: destination + frequentBudgetPartByteOffset + timeByteCount)
-        writeTime(pace.throttledSpacingMillisecondsMax, minimumMilliseconds: 0, at: throttledSpacingByteOffset)
+        writeTime(pace.throttledSpacingMillisecondsMax, millisecondsMin: 0, at: throttledSpacingByteOffset)
         writeTime(
             pace.throttleRecoveryMilliseconds,
-            minimumMilliseconds: 1,
+            millisecondsMin: 1,
             at: throttledSpacingByteOffset + timeByteCount
         )
     }

@@ -141,7 +141,7 @@ extension Audiences {
     private mutating func free(broadcast: BroadcastIndex) {
         let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
         addFanoutRecordBytes(-broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
-        appQueues[appIndex].fanoutRecordCount -= 1
+        apps[appIndex].fanoutRecordCount -= 1
         broadcasts[broadcast].freeBytes()
         broadcasts.free(broadcast)
     }
@@ -251,17 +251,17 @@ extension Audiences {
         guard channels[channel].isQueued else { return }
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         var predecessor = ChannelIndex.null
-        var current = appQueues[appIndex].readyChannelHeads[environment]
+        var current = apps[appIndex].readyChannelHeads[environment]
         while current != channel, current != .null { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].readyChannelHeads[environment] = next
+            apps[appIndex].readyChannelHeads[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if appQueues[appIndex].readyChannelTails[environment] == channel {
-            appQueues[appIndex].readyChannelTails[environment] = predecessor
+        if apps[appIndex].readyChannelTails[environment] == channel {
+            apps[appIndex].readyChannelTails[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

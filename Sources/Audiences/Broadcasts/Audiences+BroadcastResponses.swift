@@ -12,7 +12,7 @@ extension Audiences {
     mutating func broadcastResponseReceived(_ broadcast: BroadcastIndex, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        apps[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         recordResponse(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
@@ -78,8 +78,8 @@ extension Audiences {
     /// broadcast.
     private mutating func retryBroadcast(_ broadcast: BroadcastIndex, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let earliestMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
-        channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, earliestMilliseconds)
+        let pauseEndMilliseconds = now.monotonicMilliseconds + pauseMilliseconds
+        channels[channel].pausedUntilMilliseconds = max(channels[channel].pausedUntilMilliseconds, pauseEndMilliseconds)
         broadcasts[broadcast].failedAttemptCount = min(broadcasts[broadcast].failedAttemptCount, .max - 1) + 1
         broadcasts[broadcast].enter(.waiting)
         guard channels[channel].phase == .running else { return dropBroadcast(broadcast, now: now) }

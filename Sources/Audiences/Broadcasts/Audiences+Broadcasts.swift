@@ -78,7 +78,7 @@ extension Audiences {
     private mutating func addBroadcast(_ record: FanoutRecord, to channel: ChannelIndex) -> BroadcastIndex {
         let appIndex = Int(channels[channel].key.appIndex)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
-        appQueues[appIndex].fanoutRecordCount += 1
+        apps[appIndex].fanoutRecordCount += 1
         addFanoutRecordBytes(broadcasts[broadcast].occupiedBytes, ofApp: appIndex)
         return broadcast
     }
@@ -226,13 +226,13 @@ extension Audiences {
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .null
-        let last = appQueues[appIndex].readyChannelTails[environment]
+        let last = apps[appIndex].readyChannelTails[environment]
         if last == .null {
-            appQueues[appIndex].readyChannelHeads[environment] = channel
+            apps[appIndex].readyChannelHeads[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        appQueues[appIndex].readyChannelTails[environment] = channel
+        apps[appIndex].readyChannelTails[environment] = channel
     }
 
     func appAndEnvironment(ofChannel channel: ChannelIndex) -> (appIndex: Int, environment: APNsEnvironment) {
@@ -241,11 +241,11 @@ extension Audiences {
     }
 
     private mutating func popReadyChannel(_ appIndex: Int, _ environment: APNsEnvironment) -> ChannelIndex? {
-        let channel = appQueues[appIndex].readyChannelHeads[environment]
+        let channel = apps[appIndex].readyChannelHeads[environment]
         guard channel != .null else { return nil }
         let next = channels[channel].nextInQueue
-        appQueues[appIndex].readyChannelHeads[environment] = next
-        if next == .null { appQueues[appIndex].readyChannelTails[environment] = .null }
+        apps[appIndex].readyChannelHeads[environment] = next
+        if next == .null { apps[appIndex].readyChannelTails[environment] = .null }
         channels[channel].isQueued = false
         return channel
     }
@@ -310,7 +310,7 @@ extension Audiences {
     mutating func broadcastPushNotSent(_ broadcast: BroadcastIndex) {
         let channel = broadcasts[broadcast].channel
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        apps[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds

@@ -196,12 +196,12 @@ extension Audiences {
 
     private mutating func composeFanoutValue(of command: CommandIndex) {
         let slot = commands[command]
-        let audience = audiences[slot.audience]
-        let (app, aps) = (bundleIdentifiers[audience.appIndex], slot.bodyLayout.aps.bytes(in: slot.body.bytes))
+        let audienceSlot = audiences[slot.audience]
+        let (app, aps) = (bundleIdentifiers[audienceSlot.appIndex], slot.bodyLayout.aps.bytes(in: slot.body.bytes))
         var record =
-            audience.channelEnvironment
-            .map { CommandRecord(app: app, channel: audience.identifier.bytes, environment: $0, aps: aps) }
-            ?? CommandRecord(app: app, audience: audience.identifier.bytes, aps: aps)
+            audienceSlot.channelEnvironment
+            .map { CommandRecord(app: app, channel: audienceSlot.identifier.bytes, environment: $0, aps: aps) }
+            ?? CommandRecord(app: app, audience: audienceSlot.identifier.bytes, aps: aps)
         if slot.event == .start { record.activity = slot.activityTemplate.bytes }
         record.payloadMembers = slot.bodyLayout.payloadMembers.bytes(in: slot.body.bytes)
         if slot.identifier.count <= Limits.commandIdentifierBytesMax { record.identifier = slot.identifier.bytes }

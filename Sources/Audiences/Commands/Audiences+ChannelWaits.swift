@@ -31,13 +31,13 @@ extension Audiences {
     /// - Returns: whether the command waits.
     mutating func beginWaitForMissingChannel(_ command: CommandIndex, now: Moment) -> Bool {
         let slot = commands[command]
-        let audience = audiences[slot.audience]
+        let audienceSlot = audiences[slot.audience]
         guard slot.event != .end,
-            let rule = configuration.channelRules[audience.appIndex],
-            slot.requestsChannel || rule.includes(audience.identifier.bytes)
+            let rule = configuration.channelRules[audienceSlot.appIndex],
+            slot.requestsChannel || rule.includes(audienceSlot.identifier.bytes)
         else { return false }
         let missingEnvironmentBits = rule.missingEnvironmentBits(in: slot.channels)
-        let key = AudienceKey(appIndex: audience.appIndex, digest: audience.digest)
+        let key = AudienceKey(appIndex: audienceSlot.appIndex, digest: audienceSlot.digest)
         guard missingEnvironmentBits != 0 else {
             channelWaitPauseEndMilliseconds[key] = nil
             commands[command].channelAbsence = nil

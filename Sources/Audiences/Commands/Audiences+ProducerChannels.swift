@@ -15,9 +15,9 @@ extension Audiences {
     }
 
     mutating func queueProducerChannelFanout(_ command: CommandIndex, _ grant: AudienceGrant) {
-        let audience = audiences[commands[command].audience]
-        guard let environment = audience.channelEnvironment,
-            let identifier = ChannelIdentifier(audience.identifier.bytes)
+        let slot = audiences[commands[command].audience]
+        guard let environment = slot.channelEnvironment,
+            let identifier = ChannelIdentifier(slot.identifier.bytes)
         else { preconditionFailure("a command to a channel names one") }
         // The core does not know which storage policy the producer chose, so it assumes `newest`. If the
         // channel stores nothing, APNs refuses the first push whose expiration is not 0. The refusal shows the

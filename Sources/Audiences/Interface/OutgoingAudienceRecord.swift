@@ -32,7 +32,7 @@ public struct OutgoingAudienceRecord: Sendable, Equatable, BitwiseCopyable {
     /// The index of the slot that the record is about. ``kind`` determines the table of the slot.
     private let rawIndex: UInt32
 
-    /// Only the tags of this core have this bit. It is the highest bit below the lane's number (`DeliveryReportTag`).
+    /// Only the tags of this core have this bit. It is the highest bit below the lane's number (`ProducerTag`).
     private static let audiencesCoreBit: UInt64 = 1 << 47
 
     private init(_ kind: Kind, rangeOrChannelNumber: UInt16 = 0, _ rawIndex: UInt32) {

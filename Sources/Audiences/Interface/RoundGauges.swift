@@ -26,13 +26,13 @@ extension Audiences {
     /// Returns how many members have had their turn since the worker started, by `MemberOutcome.rawValue`. A member
     /// counts once in each lap, even if several versions were under way.
     public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
-        appQueues[appIndex].memberOutcomeCounts
+        apps[appIndex].memberOutcomeCounts
     }
 
     /// Returns the number of changes that audiences have acknowledged since the worker started, by
     /// `MembershipChangeKind.rawValue`.
     public func membershipChangeCounts(of appIndex: Int) -> InlineArray<3, UInt64> {
-        appQueues[appIndex].membershipChangeCounts
+        apps[appIndex].membershipChangeCounts
     }
 
     /// Adds the present numbers of each app. `oldestRoundWaitingSinceWallMilliseconds` also includes the records that
@@ -61,7 +61,7 @@ extension Audiences {
                 gauges[appIndex].oldestVersionAdmittedAtWallMilliseconds ?? .max,
                 admittedAtWallMilliseconds
             )
-            if let sinceMilliseconds = unreachedMembersSinceWallMilliseconds(round) {
+            if let sinceMilliseconds = membersWaitingSinceWallMilliseconds(round) {
                 gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds = min(
                     gauges[appIndex].oldestRoundWaitingSinceWallMilliseconds ?? .max,
                     sinceMilliseconds
@@ -72,13 +72,13 @@ extension Audiences {
 
     /// Returns since when members of the round wait for their turn; nil if none waits, or if the round sends nothing
     /// (`ending`, `draining`, `abandoned`). Parked members do not count.
-    private func unreachedMembersSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
+    private func membersWaitingSinceWallMilliseconds(_ round: RoundIndex) -> Int64? {
         switch rounds[round].phase {
         case .awaitingVersions:
             return rangeVersions[rounds[round].versions.first].record.instruction.admittedAtWallMilliseconds
         case .claiming, .awaitingClaim, .restoring, .running:
             guard hasReachedAllMembers(round) else {
-                return rounds[round].progress.unreachedMembersSinceWallMilliseconds
+                return rounds[round].progress.membersWaitingSinceWallMilliseconds
             }
             let received = lastBegunAndFirstReceived(of: round).received
             return received == .null ? nil : rangeVersions[received].record.instruction.admittedAtWallMilliseconds
@@ -94,9 +94,9 @@ extension Audiences {
 
     /// Called before a version joins a round. If members still wait for an older version, their waiting time continues.
     /// Otherwise it begins at the time at which the new version's command was admitted.
-    mutating func noteUnreachedMembers(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
+    mutating func noteMembersWaiting(of round: RoundIndex, since rangeVersion: RangeVersionIndex) {
         guard hasReachedAllMembers(round) else { return }
-        rounds[round].progress.unreachedMembersSinceWallMilliseconds =
+        rounds[round].progress.membersWaitingSinceWallMilliseconds =
             rangeVersions[rangeVersion].record.instruction.admittedAtWallMilliseconds
     }
 }

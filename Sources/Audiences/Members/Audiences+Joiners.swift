@@ -161,13 +161,13 @@ extension Audiences {
         }
         membershipChanges[change].enter(.awaitingPush)
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        let last = appQueues[appIndex].joinerTails[environment]
+        let last = apps[appIndex].joinerTails[environment]
         if last == .null {
-            appQueues[appIndex].joinerHeads[environment] = change
+            apps[appIndex].joinerHeads[environment] = change
         } else {
             membershipChanges[last].nextInQueue = change
         }
-        appQueues[appIndex].joinerTails[environment] = change
+        apps[appIndex].joinerTails[environment] = change
     }
 
     private func appAndEnvironment(
@@ -180,10 +180,10 @@ extension Audiences {
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func offerNextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (appIndex, environment) = (Int(pool.appIndex), pool.environment)
-        while case let change = appQueues[appIndex].joinerHeads[environment], change != .null {
+        while case let change = apps[appIndex].joinerHeads[environment], change != .null {
             let slot = membershipChanges[change]
-            appQueues[appIndex].joinerHeads[environment] = slot.nextInQueue
-            if slot.nextInQueue == .null { appQueues[appIndex].joinerTails[environment] = .null }
+            apps[appIndex].joinerHeads[environment] = slot.nextInQueue
+            if slot.nextInQueue == .null { apps[appIndex].joinerTails[environment] = .null }
             membershipChanges[change].nextInQueue = .null
             if slot.stateRepliedAtMilliseconds < now.monotonicMilliseconds - Self.stateAgeMillisecondsMax {
                 requestNewestStates(change)
@@ -223,17 +223,17 @@ extension Audiences {
     mutating func joinerPushNotSent(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         membershipChanges[change].enter(.awaitingPush)
-        membershipChanges[change].nextInQueue = appQueues[appIndex].joinerHeads[environment]
-        appQueues[appIndex].joinerHeads[environment] = change
-        if appQueues[appIndex].joinerTails[environment] == .null {
-            appQueues[appIndex].joinerTails[environment] = change
+        membershipChanges[change].nextInQueue = apps[appIndex].joinerHeads[environment]
+        apps[appIndex].joinerHeads[environment] = change
+        if apps[appIndex].joinerTails[environment] == .null {
+            apps[appIndex].joinerTails[environment] = change
         }
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        apps[appIndex].inFlightPushCounts[environment] -= 1
     }
 
     mutating func joinerResponseReceived(_ change: MembershipChangeIndex, _ result: PushResult, now: Moment) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
-        appQueues[appIndex].inFlightPushCounts[environment] -= 1
+        apps[appIndex].inFlightPushCounts[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembershipChange(change)
         case .topicSuspect where result.isTokenRefusalTrusted: endMembershipChange(change)
@@ -335,17 +335,17 @@ extension Audiences {
     private mutating func removeFromJoinerQueue(_ change: MembershipChangeIndex) {
         let (appIndex, environment) = appAndEnvironment(ofJoiner: change)
         var predecessor = MembershipChangeIndex.null
-        var current = appQueues[appIndex].joinerHeads[environment]
+        var current = apps[appIndex].joinerHeads[environment]
         while current != change, current != .null {
             (predecessor, current) = (current, membershipChanges[current].nextInQueue)
         }
         precondition(current == change, "a member that is ready is in its pool's queue")
         let next = membershipChanges[change].nextInQueue
         if predecessor == .null {
-            appQueues[appIndex].joinerHeads[environment] = next
+            apps[appIndex].joinerHeads[environment] = next
         } else {
             membershipChanges[predecessor].nextInQueue = next
         }
-        if next == .null { appQueues[appIndex].joinerTails[environment] = predecessor }
+        if next == .null { apps[appIndex].joinerTails[environment] = predecessor }
     }
 }

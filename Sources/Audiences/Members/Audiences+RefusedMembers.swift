@@ -64,7 +64,7 @@ extension Audiences {
 
     /// Records that the token of a member which has just joined is dead.
     mutating func addRefusedJoiner(
-        _ member: MembershipChangeSlot,
+        _ slot: MembershipChangeSlot,
         of audience: AudienceDigest,
         _ result: PushResult,
         now: Moment
@@ -74,29 +74,29 @@ extension Audiences {
                 tag: 0,
                 round: .null,
                 rangeVersion: .null,
-                appIndex: member.member.appIndex,
+                appIndex: slot.member.appIndex,
                 audience: audience,
                 outcome: .unregistered,
-                environment: member.environment,
+                environment: slot.environment,
                 kind: .activity,
                 httpStatus: result.status,
-                attemptCount: UInt16(member.failedAttemptCount) + 1,
+                attemptCount: UInt16(slot.failedAttemptCount) + 1,
                 invalidAtWallMilliseconds: result.invalidAtWallMilliseconds ?? now.wallMilliseconds,
                 hasInvalidationTime: result.invalidAtWallMilliseconds != nil,
                 sentAtWallMilliseconds: result.sentAtWallMilliseconds,
                 responseAtWallMilliseconds: result.responseAtWallMilliseconds,
-                registeredAtWallMilliseconds: member.registeredAtWallMilliseconds
+                registeredAtWallMilliseconds: slot.registeredAtWallMilliseconds
             )
         )
         refusedMembers[refusedMember]
             .keepCopies(
                 identifier: { room in
-                    room.copyMemory(from: member.identifier)
-                    return member.identifier.count
+                    room.copyMemory(from: slot.identifier)
+                    return slot.identifier.count
                 },
                 token: { room in
-                    room.copyMemory(from: member.token)
-                    return member.token.count
+                    room.copyMemory(from: slot.token)
+                    return slot.token.count
                 },
                 reason: result.reason
             )

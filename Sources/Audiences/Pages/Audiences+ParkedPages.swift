@@ -20,7 +20,7 @@ extension Audiences {
         guard hasRoomToPark else {
             return wake(round, at: now.monotonicMilliseconds + Self.parkedMembersRereadPauseMilliseconds)
         }
-        guard mayTakePage(for: round) else { return enqueueRoundAwaitingPage(round) }
+        guard mayTakePage(for: round) else { return addToPageQueue(round) }
         let page = addPage(round, start: position)
         pages[page].needsOnlyParkedMembers = true
         rounds[round].pages.first = page

@@ -30,7 +30,7 @@ extension Audiences {
             let precedingPage = pageWithUnrequestedNextPage(of: round, end: end)
             guard precedingPage != nil || mayReadNextSegment(round, end: end) else { return }
             guard isFirstInQueue ? hasRoomForPage(of: round) : mayTakePage(for: round) else {
-                return enqueueRoundAwaitingPage(round)
+                return addToPageQueue(round)
             }
             isFirstInQueue = false
             if let precedingPage {
@@ -76,14 +76,14 @@ extension Audiences {
     func mayTakePage(for round: RoundIndex) -> Bool {
         guard hasRoomForPage(of: round) else { return false }
         // A round that has pages takes no further page while other rounds wait for one.
-        return appQueues[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
+        return apps[Int(rounds[round].appIndex)].firstRoundInPageQueue == .null
             || rounds[round].pages.first == .null
     }
 
     func hasRoomForPage(of round: RoundIndex) -> Bool {
-        let queues = appQueues[Int(rounds[round].appIndex)]
-        return queues.pageCount < configuration.pagesPerAppMax && !pages.isFull
-            && queues.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
+        let app = apps[Int(rounds[round].appIndex)]
+        return app.pageCount < configuration.pagesPerAppMax && !pages.isFull
+            && app.pageBytes + rounds[round].pages.expectedBytes <= configuration.pageBytesPerAppMax
     }
 
     private mutating func addFirstPageOfSegment(of round: RoundIndex) {
@@ -116,8 +116,8 @@ extension Audiences {
                 expectedBytes: expectedBytes
             )
         )
-        appQueues[Int(appIndex)].pageCount += 1
-        appQueues[Int(appIndex)].pageBytes += expectedBytes
+        apps[Int(appIndex)].pageCount += 1
+        apps[Int(appIndex)].pageBytes += expectedBytes
         rounds[round].pages.count += 1
         requestPage(page)
         return page
@@ -128,8 +128,8 @@ extension Audiences {
     }
 
     func segment(of page: PageIndex) -> UInt8 {
-        let round = rounds[pages[page].round]
-        let ordinal = round.range.ordinals.lowerBound + pages[page].startPosition % round.progress.positionsPerLap
+        let slot = rounds[pages[page].round]
+        let ordinal = slot.range.ordinals.lowerBound + pages[page].startPosition % slot.progress.positionsPerLap
         return MemberLocation(ordinal: ordinal).segment
     }
 
@@ -170,7 +170,7 @@ extension Audiences {
             counters.damagedPageCount &+= 1
             return requestDirectory(for: page)
         }
-        guard memberPage.contains(wantedPosition) else { return requestDirectory(for: page, isMissing: false) }
+        guard memberPage.contains(wantedPosition) else { return requestDirectory(for: page, isPageUnusable: false) }
         let (memberCount, isWhole) = memberPage.members(into: memberReferenceBuffer)
         if !isWhole { counters.damagedPageCount &+= 1 }
         counters.readPageCount &+= 1
@@ -187,14 +187,14 @@ extension Audiences {
     /// than expected, the app may exceed its limit. It then requests no other page until there is room again.
     private mutating func correctPageByteTotal(_ page: PageIndex) {
         let bytes = pages[page].pageAndArrays.mutableBuffer.count
-        appQueues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
+        apps[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
         rounds[round].pages.largestBytes = max(rounds[round].pages.largestBytes ?? 0, Int64(bytes))
     }
 
-    private mutating func requestDirectory(for page: PageIndex, isMissing: Bool = true) {
-        pages[page].unusablePageLowerBound = isMissing ? pages[page].lowerBound : nil
+    private mutating func requestDirectory(for page: PageIndex, isPageUnusable: Bool = true) {
+        pages[page].unusablePageLowerBound = isPageUnusable ? pages[page].lowerBound : nil
         pages[page].enter(.requestingDirectory)
         requestPage(page)
     }
@@ -359,9 +359,9 @@ extension Audiences {
     /// A waiting round may no longer need a page. Then the next round gets the room. Otherwise the room would stay
     /// unused, and the other rounds would wait until another page is freed.
     mutating func offerPageRoom(_ appIndex: Int) {
-        let last = appQueues[appIndex].lastRoundInPageQueue
-        while case let first = appQueues[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),
-            let waitingRound = popRoundAwaitingPage(appIndex)
+        let last = apps[appIndex].lastRoundInPageQueue
+        while case let first = apps[appIndex].firstRoundInPageQueue, first != .null, hasRoomForPage(of: first),
+            let waitingRound = popFirstFromPageQueue(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
                 wake(waitingRound, at: 0)
@@ -376,8 +376,8 @@ extension Audiences {
     private mutating func freePage(_ page: PageIndex) {
         let slot = pages[page]
         if slot.round != .null { rounds[slot.round].pages.count -= 1 }
-        appQueues[Int(slot.appIndex)].pageCount -= 1
-        appQueues[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
+        apps[Int(slot.appIndex)].pageCount -= 1
+        apps[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()
         pages.free(page)
     }

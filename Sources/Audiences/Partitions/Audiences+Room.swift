@@ -87,8 +87,8 @@ extension Audiences {
     private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
         let freeRecordCount = Double(configuration.fanoutRecordsMax - rangeVersions.count - broadcasts.count)
         let freeBytes = Double(configuration.fanoutRecordBytesMax - fanoutRecordBytes)
-        return Double(appQueues[appIndex].fanoutRecordCount) < freeRecordCount * factor
-            && Double(appQueues[appIndex].fanoutRecordBytes) < freeBytes * factor
+        return Double(apps[appIndex].fanoutRecordCount) < freeRecordCount * factor
+            && Double(apps[appIndex].fanoutRecordBytes) < freeBytes * factor
     }
 
     /// Passes over a record for which there is no room: leaves it unsettled. It is read again when there is room.

@@ -32,7 +32,7 @@ extension Audiences {
 
     /// Returns how many pushes to members and channels a pool has in flight. Pushes of single commands are not counted.
     public func inFlightPushCount(of pool: PoolIdentifier) -> Int {
-        appQueues[Int(pool.appIndex)].inFlightPushCounts[pool.environment]
+        apps[Int(pool.appIndex)].inFlightPushCounts[pool.environment]
     }
 
     /// Returns the next push of a pool, which the caller must send now or give back with ``pushNotSent(_:)``. Nil if
@@ -50,32 +50,32 @@ extension Audiences {
     ) -> AudiencePush? {
         let appIndex = Int(pool.appIndex)
         let environment = pool.environment
-        appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
-        guard appQueues[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
-        if appQueues[appIndex].readyChannelHeads[environment] != .null,
+        apps[appIndex].lastAskedForPushAtMilliseconds[environment] = now.monotonicMilliseconds
+        guard apps[appIndex].inFlightPushCounts[environment] < pushesInFlightMax else { return nil }
+        if apps[appIndex].readyChannelHeads[environment] != .null,
             let push = takeNextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            appQueues[appIndex].inFlightPushCounts[environment] += 1
+            apps[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
         if let push = offerNextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            appQueues[appIndex].inFlightPushCounts[environment] += 1
+            apps[appIndex].inFlightPushCounts[environment] += 1
             return push
         }
         var blockedRoundCount = 0
-        while blockedRoundCount < appQueues[appIndex].sendQueueCount {
-            let round = appQueues[appIndex].firstRoundInSendQueue
+        while blockedRoundCount < apps[appIndex].sendQueueCount {
+            let round = apps[appIndex].firstRoundInSendQueue
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                appQueues[appIndex].inFlightPushCounts[environment] += 1
+                apps[appIndex].inFlightPushCounts[environment] += 1
                 rounds[round].members.inFlightCount += 1
                 rounds[round].queuePlaces.mustQueueAtFront = false
                 countPushAndEndTurnIfDue(appIndex)
                 return push
             case .blocked:
-                moveFirstRoundToEnd(appIndex)
+                moveFirstToEndOfSendQueue(appIndex)
                 blockedRoundCount += 1
-            case .nothing: dequeueFirstRound(appIndex)
+            case .nothing: removeFirstFromSendQueue(appIndex)
             }
         }
         return nil
@@ -134,7 +134,7 @@ extension Audiences {
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
     var hasRoomToPark: Bool {
-        let inFlightPushCount = appQueues.reduce(0) {
+        let inFlightPushCount = apps.reduce(0) {
             $0 + $1.inFlightPushCounts.production + $1.inFlightPushCounts.sandbox
         }
         return parkedMembers.count + inFlightPushCount + Self.membersPerPositionMax < parkedMembers.limit
@@ -201,7 +201,7 @@ extension Audiences {
 
     /// Whether an app's pool has asked for no push for more than a second, or has never asked for one.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
-        appQueues[appIndex].lastAskedForPushAtMilliseconds[environment] < milliseconds
+        apps[appIndex].lastAskedForPushAtMilliseconds[environment] < milliseconds
             - Self.poolUnavailableAfterMilliseconds
     }
 
@@ -306,11 +306,11 @@ extension Audiences {
             rounds[round].progress.sendPosition = offeredPush.previousSendPosition
         }
         decrementInFlightPushCounts(round, environment)
-        enqueueRound(round)
+        addToSendQueue(round)
     }
 
     mutating func decrementInFlightPushCounts(_ round: RoundIndex, _ environment: APNsEnvironment) {
-        appQueues[Int(rounds[round].appIndex)].inFlightPushCounts[environment] -= 1
+        apps[Int(rounds[round].appIndex)].inFlightPushCounts[environment] -= 1
         rounds[round].members.inFlightCount -= 1
     }
 }

@@ -12,7 +12,7 @@ extension Audiences {
         under sentVersion: RangeVersionIndex,
         of round: RoundIndex
     ) {
-        appQueues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
+        apps[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             let slot = rangeVersions.mutableAddress(of: rangeVersion)
@@ -194,7 +194,7 @@ extension Audiences {
 
     private mutating func freeVersion(_ rangeVersion: RangeVersionIndex) {
         addFanoutRecordBytes(-rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
-        appQueues[Int(rounds[rangeVersions[rangeVersion].round].appIndex)].fanoutRecordCount -= 1
+        apps[Int(rounds[rangeVersions[rangeVersion].round].appIndex)].fanoutRecordCount -= 1
         rangeVersions[rangeVersion].freeBytes()
         rangeVersions.free(rangeVersion)
     }

@@ -44,8 +44,8 @@ extension Audiences {
         guard rounds[round].phase == .running || rounds[round].phase == .restoring else {
             return abandon(round, now: now)
         }
-        if let heldSinceMilliseconds = rounds[round].claim.heldSinceMilliseconds,
-            now.monotonicMilliseconds - heldSinceMilliseconds > Self.lossCountResetAfterMilliseconds
+        if let pauseEndedAtMilliseconds = rounds[round].claim.pauseEndedAtMilliseconds,
+            now.monotonicMilliseconds - pauseEndedAtMilliseconds > Self.lossCountResetAfterMilliseconds
         {
             rounds[round].claim.consecutiveLossCount = 0
         }

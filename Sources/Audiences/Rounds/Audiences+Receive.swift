@@ -172,7 +172,7 @@ extension Audiences {
                 of: rangeVersions[rangeVersion]
             )
         }
-        appQueues[Int(key.appIndex)].fanoutRecordCount += 1
+        apps[Int(key.appIndex)].fanoutRecordCount += 1
         addFanoutRecordBytes(rangeVersions[rangeVersion].occupiedBytes, of: rangeVersion)
         return rangeVersion
     }
@@ -184,7 +184,7 @@ extension Audiences {
 
     mutating func addFanoutRecordBytes(_ bytes: Int, ofApp appIndex: Int) {
         fanoutRecordBytes += bytes
-        appQueues[appIndex].fanoutRecordBytes += bytes
+        apps[appIndex].fanoutRecordBytes += bytes
     }
 
     private mutating func addRound(

@@ -110,7 +110,7 @@ extension Audiences {
             if rounds[round].isForStarts {
                 produceStarts(of: round, now: now)
             } else if rounds[round].phase == .running {
-                enqueueRound(round)
+                addToSendQueue(round)
             }
         case .awaitingClaim: claimAgain(round, now: now)
         case .ending, .draining: break

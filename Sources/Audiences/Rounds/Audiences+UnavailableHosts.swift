@@ -12,11 +12,11 @@ extension Audiences {
     /// Notes since when the round sends nothing. Called before a newer version begins at `startPosition`. If the
     /// previous version began there too, the round has sent nothing since then, so the noted time stays. Otherwise the
     /// noted time is now.
-    mutating func noteStallBegin(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
+    mutating func noteSinceWhenNothingIsSent(of round: RoundIndex, at startPosition: UInt64, now: Moment) {
         let newest = rounds[round].versions.last
         let hasMoved = newest == .null || rangeVersions[newest].startPosition != startPosition
-        guard hasMoved || rounds[round].progress.stalledSinceMilliseconds == nil else { return }
-        rounds[round].progress.stalledSinceMilliseconds = now.monotonicMilliseconds
+        guard hasMoved || rounds[round].progress.nothingSentSinceMilliseconds == nil else { return }
+        rounds[round].progress.nothingSentSinceMilliseconds = now.monotonicMilliseconds
     }
 
     /// Called when a newer version has begun at the round's present position. If the round has sent nothing for
@@ -26,8 +26,8 @@ extension Audiences {
     /// One older version may stay open: the one whose alert the newest version carries. Its record must stay unsettled,
     /// so that a new owner can read the alert again.
     mutating func closeOlderVersionsIfPoolsUnavailable(of round: RoundIndex, now: Moment) {
-        guard let stalledSinceMilliseconds = rounds[round].progress.stalledSinceMilliseconds,
-            stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.closeOlderVersionsAfterMilliseconds,
+        guard let nothingSentSinceMilliseconds = rounds[round].progress.nothingSentSinceMilliseconds,
+            nothingSentSinceMilliseconds <= now.monotonicMilliseconds - Self.closeOlderVersionsAfterMilliseconds,
             APNsEnvironment.allCases.allSatisfy({ isPoolUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].versions.last

@@ -91,7 +91,7 @@ extension Audiences {
     }
 
     private mutating func beginVersion(_ rangeVersion: RangeVersionIndex, of round: RoundIndex) {
-        noteUnreachedMembers(of: round, since: rangeVersion)
+        noteMembersWaiting(of: round, since: rangeVersion)
         link(rangeVersion, to: round)
         if rounds[round].versions.newestAdmitted <= rangeVersions[rangeVersion].record.version {
             rounds[round].versions.newestAdmittedMissingSinceMilliseconds = nil
@@ -104,7 +104,7 @@ extension Audiences {
     /// Makes a newer version take over: its window begins at the round's present position, and is one lap long.
     private mutating func takeOver(_ rangeVersion: RangeVersionIndex, of round: RoundIndex, now: Moment) {
         let start = rounds[round].progress.presentPosition
-        noteStallBegin(of: round, at: start, now: now)
+        noteSinceWhenNothingIsSent(of: round, at: start, now: now)
         rangeVersions[rangeVersion].startPosition = start
         rangeVersions[rangeVersion].endPosition = start + rounds[round].progress.positionsPerLap
         beginVersion(rangeVersion, of: round)

@@ -47,9 +47,9 @@ extension Audiences {
     }
 
     private mutating func composeFanout(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
-        let command = commands[outgoingRecord.command]
+        let slot = commands[outgoingRecord.command]
         let environment = outgoingRecord.environment
-        guard let grant = command.grant,
+        guard let grant = slot.grant,
             let range = SegmentRange(
                 index: environment == nil ? Int(outgoingRecord.rangeOrChannelNumber) : 0,
                 rangeCount: Int(grant.rangeCount)
@@ -59,28 +59,28 @@ extension Audiences {
         }
         let instruction = FanoutInstruction(
             range: range,
-            channel: environment.flatMap { command.channels[$0] },
+            channel: environment.flatMap { slot.channels[$0] },
             grant: grant,
-            partition: command.partition,
-            offset: command.offset,
-            recordTimestampMilliseconds: command.recordTimestampMilliseconds,
-            receivedAtWallMilliseconds: command.receivedAtWallMilliseconds,
-            admittedAtWallMilliseconds: command.admittedAtWallMilliseconds ?? -1,
-            carriedAlertVersion: command.carriedAlertVersion,
-            isAlertExpired: command.isAlertExpired,
-            channelsForStarts: command.event == .start ? command.channels : AudienceChannels(),
-            channelAbsence: command.channelAbsence
+            partition: slot.partition,
+            offset: slot.offset,
+            recordTimestampMilliseconds: slot.recordTimestampMilliseconds,
+            receivedAtWallMilliseconds: slot.receivedAtWallMilliseconds,
+            admittedAtWallMilliseconds: slot.admittedAtWallMilliseconds ?? -1,
+            carriedAlertVersion: slot.carriedAlertVersion,
+            isAlertExpired: slot.isAlertExpired,
+            channelsForStarts: slot.event == .start ? slot.channels : AudienceChannels(),
+            channelAbsence: slot.channelAbsence
         )
         // The key names the audience and its range (`SegmentRange`), or the audience and the channel's environment. So
         // all versions of a range are in one partition, in order.
-        FanoutKey(audiences[command.audience].digest, rangeIndex: outgoingRecord.rangeOrChannelNumber, environment)
+        FanoutKey(audiences[slot.audience].digest, rangeIndex: outgoingRecord.rangeOrChannelNumber, environment)
             .write(to: &recordKeyWriter)
         return ComposedRecord(
             key: recordKeyWriter.bytes,
-            value: command.fanoutValue.bytes,
+            value: slot.fanoutValue.bytes,
             fanoutInstruction: instruction,
-            trace: command.trace.bytes,
-            droppedFields: command.droppedFields.bytes
+            trace: slot.trace.bytes,
+            droppedFields: slot.droppedFields.bytes
         )
     }
 
@@ -167,20 +167,20 @@ extension Audiences {
     }
 
     private mutating func composeRefusedMember(_ outgoingRecord: OutgoingAudienceRecord) -> ComposedRecord {
-        let refusedMember = refusedMembers[outgoingRecord.refusedMember]
-        refusedMember.withIdentifierTokenAndReason { identifier, token, reason in
+        let slot = refusedMembers[outgoingRecord.refusedMember]
+        slot.withIdentifierTokenAndReason { identifier, token, reason in
             if outgoingRecord.kind == .invalidation {
                 InvalidationRecord(
-                    app: bundleIdentifiers[refusedMember.appIndex],
-                    address: refusedMember.kind == .activity ? .activity(identifier) : .device(identifier),
+                    app: bundleIdentifiers[slot.appIndex],
+                    address: slot.kind == .activity ? .activity(identifier) : .device(identifier),
                     token: token,
-                    environment: refusedMember.environment,
+                    environment: slot.environment,
                     reason: reason,
-                    invalidAtMilliseconds: refusedMember.invalidAtWallMilliseconds
+                    invalidAtMilliseconds: slot.invalidAtWallMilliseconds
                 )
                 .write(to: &recordValueWriter)
             } else {
-                composeMemberResult(refusedMember, identifier, reason: reason)
+                composeMemberResult(slot, identifier, reason: reason)
             }
             recordKeyWriter.raw(identifier)
         }
@@ -194,31 +194,31 @@ extension Audiences {
     }
 
     private mutating func composeMemberResult(
-        _ refusedMember: RefusedMemberSlot,
+        _ slot: RefusedMemberSlot,
         _ identifier: UnsafeRawBufferPointer,
         reason: UnsafeRawBufferPointer
     ) {
-        let versionSlot = rangeVersions[refusedMember.rangeVersion]
+        let versionSlot = rangeVersions[slot.rangeVersion]
         configuration.commandsTopic.withUnsafeBytes { topic in
             var result = ResultRecord(
-                outcome: refusedMember.outcome == .unregistered ? .unregistered : .failed,
+                outcome: slot.outcome == .unregistered ? .unregistered : .failed,
                 sourceTopic: topic,
                 sourcePartition: versionSlot.record.instruction.partition,
                 sourceOffset: versionSlot.record.instruction.offset
             )
             let commandIdentifier = versionSlot.record.commandIdentifier
             result.commandIdentifier = commandIdentifier.isNone ? nil : commandIdentifier.bytes
-            result.app = bundleIdentifiers[refusedMember.appIndex]
-            result.audience = rounds[refusedMember.round].audienceIdentifier.bytes
-            if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
-            result.status = refusedMember.httpStatus
-            result.attemptCount = Int(refusedMember.attemptCount)
+            result.app = bundleIdentifiers[slot.appIndex]
+            result.audience = rounds[slot.round].audienceIdentifier.bytes
+            if slot.kind == .activity { result.activity = identifier } else { result.device = identifier }
+            result.status = slot.httpStatus
+            result.attemptCount = Int(slot.attemptCount)
             result.reason = reason.isEmpty ? nil : reason
             result.sentTimestamp = versionSlot.record.instruction.grant.timestamp
             result.recordTimestampMilliseconds = versionSlot.record.instruction.recordTimestampMilliseconds
             result.admittedAtMilliseconds = versionSlot.record.instruction.admittedAtWallMilliseconds
-            result.sentAtMilliseconds = refusedMember.sentAtWallMilliseconds ?? -1
-            result.responseAtMilliseconds = refusedMember.responseAtWallMilliseconds
+            result.sentAtMilliseconds = slot.sentAtWallMilliseconds ?? -1
+            result.responseAtMilliseconds = slot.responseAtWallMilliseconds
             result.write(to: &recordValueWriter)
         }
     }

@@ -85,8 +85,8 @@ extension Audiences {
         of command: CommandIndex,
         _ operation: AudienceCall<UnsafeRawBufferPointer>.Operation
     ) -> AudienceCall<UnsafeRawBufferPointer> {
-        let audience = audiences[commands[command].audience]
-        return makeCall(ticket, audience.appIndex, audience.digest, operation)
+        let slot = audiences[commands[command].audience]
+        return makeCall(ticket, slot.appIndex, slot.digest, operation)
     }
 
     private func withCall<Result>(
@@ -224,7 +224,7 @@ extension Audiences {
 
     /// Counts a change of a member's audiences for the member's app, after the audience has acknowledged the change.
     private mutating func countMembershipChange(_ change: MembershipChangeKind, of appIndex: UInt16) {
-        appQueues[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
+        apps[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 
     private static var refusedCallReason: StaticString { "Redis refused the admission" }

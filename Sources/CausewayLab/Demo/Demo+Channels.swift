@@ -24,9 +24,9 @@ extension Demo {
         try wait(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
             try phones.readSummary().activeActivityCount == feed.phoneCount
         }
-        let onChannels = try phones.readSummary().subscribedActivityCount
-        guard onChannels == feed.subscribedPhoneCount else {
-            throw LabError("\(onChannels) of \(feed.subscribedPhoneCount) activities have begun on a channel")
+        let subscribedCount = try phones.readSummary().subscribedActivityCount
+        guard subscribedCount == feed.subscribedPhoneCount else {
+            throw LabError("\(subscribedCount) of \(feed.subscribedPhoneCount) activities have begun on a channel")
         }
     }
 

@@ -85,7 +85,7 @@ final class Demo {
 
         try startActivities(phones, reader, commandProducer)
         allowPageActions()
-        let pushesBeforeSeason = try countPushes(of: reader.tally, phones).all
+        let pushesBeforeSeason = try countPushes(of: reader.tally, phones).totalCount
         let beganAtMilliseconds = Clock.monotonicMilliseconds
         try playSeason(reader, commandProducer, beganAtMilliseconds: beganAtMilliseconds)
         let endedAtMilliseconds = Clock.monotonicMilliseconds
@@ -222,7 +222,7 @@ final class Demo {
         throws(LabError)
     {
         var rates = RateMeter(beganAtMilliseconds: beganAtMilliseconds)
-        var lastProgress = (resultCount: 0, milliseconds: beganAtMilliseconds)
+        var lastProgress = (resultCount: 0, atMilliseconds: beganAtMilliseconds)
         reader.isFreshnessCounted = true
         while !feed.isFinished || reader.tally.commandCount < feed.commandCount {
             let nowMilliseconds = Clock.monotonicMilliseconds
@@ -245,7 +245,7 @@ final class Demo {
             if reader.tally.commandCount > lastProgress.resultCount || !feed.isFinished {
                 lastProgress = (reader.tally.commandCount, nowMilliseconds)
             }
-            guard nowMilliseconds - lastProgress.milliseconds < Self.stallMillisecondsMax else {
+            guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
                 throw stallError(
                     "Nothing has happened for \(Self.stallMillisecondsMax / 1_000) s",
                     reader,
@@ -334,9 +334,9 @@ final class Demo {
             replaySeconds: Double(replayMilliseconds) / 1_000,
             commands: feed.commandCount,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushes: pushes.all,
-            pushesAtPriority10: pushes.atPriority10,
-            workerMicrosecondsPerPush: workerUsage.cpuMicroseconds(per: pushes.all),
+            pushes: pushes.totalCount,
+            pushesAtPriority10: pushes.priority10Count,
+            workerMicrosecondsPerPush: workerUsage.cpuMicroseconds(per: pushes.totalCount),
             retries: tally.retryCount,
             repeatedResults: tally.repeatedResultCount,
             released: tally.releasedCommandCount,
@@ -358,7 +358,7 @@ final class Demo {
     /// Counts pushes. If commands go to activities, their results give the number. If commands go to audiences, the
     /// simulator gives it, because the results have no priorities and leave out members that join later.
     private func countPushes(of tally: ResultTally, _ phones: SimulatedPhones) throws(LabError) -> (
-        all: Int, atPriority10: Int
+        totalCount: Int, priority10Count: Int
     ) {
         switch feed.addressees {
         case .activities: return (tally.pushCount, tally.priority10PushCount)

@@ -47,9 +47,9 @@ struct SimulatedPhones {
             let devices = (1...feed.followerCount).map { feed.device(match: index, follower: $0) }
             // In a run with channels, only phones whose activity a push starts have a version of iOS that supports
             // channels.
-            let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
-            try createDevices(Array(devices.prefix(phonesWithoutChannels)), supportChannels: false)
-            try createDevices(Array(devices.dropFirst(phonesWithoutChannels)), supportChannels: true)
+            let phoneWithoutChannelsCount = feed.hasChannels ? feed.appStartedFollowerCount : feed.followerCount
+            try createDevices(Array(devices.prefix(phoneWithoutChannelsCount)), supportsChannels: false)
+            try createDevices(Array(devices.dropFirst(phoneWithoutChannelsCount)), supportsChannels: true)
             let activities = (1...feed.appStartedFollowerCount)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
@@ -73,12 +73,12 @@ struct SimulatedPhones {
         }
     }
 
-    private func createDevices(_ devices: [String], supportChannels: Bool) throws(LabError) {
+    private func createDevices(_ devices: [String], supportsChannels: Bool) throws(LabError) {
         guard !devices.isEmpty else { return }
         try client.requestObject(
             "POST",
             "/phones",
-            ["app": MatchCommands.app, "devices": devices, "frequentUpdates": true, "channels": supportChannels]
+            ["app": MatchCommands.app, "devices": devices, "frequentUpdates": true, "channels": supportsChannels]
         )
     }
 

@@ -50,7 +50,7 @@ final class ChildProcess {
         command: [String],
         logFile: String,
         output destination: StandardOutput = .log,
-        variables: [String] = ChildProcess.inheritedVariables
+        variables: [String] = ChildProcess.parentEnvironmentVariables
     ) throws(LabError) {
         guard access(Self.launcherPath, X_OK) == 0 else {
             throw LabError("\(Self.launcherPath) is missing: install util-linux")
@@ -133,7 +133,7 @@ final class ChildProcess {
         return identifier
     }
 
-    static var inheritedVariables: [String] {
+    static var parentEnvironmentVariables: [String] {
         var variables: [String] = []
         var next = environ
         while let variable = next.pointee {

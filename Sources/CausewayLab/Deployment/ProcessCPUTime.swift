@@ -25,7 +25,7 @@ enum ProcessCPUTime {
     }
 
     /// The CPU time of this process's children that have ended and were waited for, in microseconds.
-    static var cpuMicrosecondsOfEndedChildren: Int64 {
+    static var endedChildrenCPUMicroseconds: Int64 {
         var usage = rusage()
         getrusage(RUSAGE_CHILDREN.rawValue, &usage)
         let seconds = Int64(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)

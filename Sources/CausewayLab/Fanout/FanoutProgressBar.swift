@@ -14,23 +14,23 @@ struct FanoutProgressBar {
 
     /// Draws the bar, if an update is due.
     ///
-    /// - Parameter total: 0 if the total is unknown.
-    mutating func show(_ awaitedEvent: String, done: Int, of total: Int, nowMilliseconds: Int64) {
+    /// - Parameter totalCount: 0 if the total is unknown.
+    mutating func show(_ awaitedEvent: String, doneCount: Int, of totalCount: Int, nowMilliseconds: Int64) {
         guard nowMilliseconds >= nextUpdateAtMilliseconds else { return }
         nextUpdateAtMilliseconds =
             nowMilliseconds + (isTerminal ? Self.redrawIntervalMilliseconds : Self.logIntervalMilliseconds)
-        let line = Self.line(awaitedEvent, done: done, of: total)
+        let line = Self.line(awaitedEvent, doneCount: doneCount, of: totalCount)
         write(isTerminal ? "\r\(line)\u{1B}[K" : "\(line)\n")
         isDrawn = true
     }
 
-    static func line(_ awaitedEvent: String, done: Int, of total: Int) -> String {
-        guard total > 0 else { return "  waiting for \(awaitedEvent)" }
-        let filledColumnCount = min(barWidth, max(0, barWidth * done / total))
+    static func line(_ awaitedEvent: String, doneCount: Int, of totalCount: Int) -> String {
+        guard totalCount > 0 else { return "  waiting for \(awaitedEvent)" }
+        let filledColumnCount = min(barWidth, max(0, barWidth * doneCount / totalCount))
         let bar =
             String(repeating: "█", count: filledColumnCount)
             + String(repeating: "░", count: barWidth - filledColumnCount)
-        return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(total)): \(awaitedEvent)"
+        return "  \(bar)  \(Numeral.grouped(doneCount)) of \(Numeral.grouped(totalCount)): \(awaitedEvent)"
     }
 
     /// Removes the bar.

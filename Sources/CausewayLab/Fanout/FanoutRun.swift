@@ -130,25 +130,25 @@ final class FanoutRun {
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
         let beganAtMilliseconds = Clock.monotonicMilliseconds
-        let redisBeforeMicroseconds = redisCPUMicroseconds
+        let redisCPUMicrosecondsBefore = redisCPUMicroseconds
         var writtenCount = 0
         var settledCount = 0
         var areKeysChecked = false
         let writeAndCheckJoined = { [self] () throws(LabError) -> Bool in
             let nowMilliseconds = Clock.wallMilliseconds
-            let target = min(
+            let targetCount = min(
                 areKeysChecked ? memberCount : min(Self.registrationCountBeforeMemberCheck, memberCount),
                 settledCount + Self.unreadRegistrationsMax
             )
-            let end = min(target, writtenCount + Self.registrationsWrittenPerPollMax)
+            let end = min(targetCount, writtenCount + Self.registrationsWrittenPerPollMax)
             while writtenCount < end {
                 let record = crowd.makeRegistration(writtenCount, registeredAtMilliseconds: nowMilliseconds)
                 guard try commandProducer.produceRegistration(key: record.key, value: record.value) else { break }
                 writtenCount += 1
             }
             commandProducer.takeDeliveryReports()
-            guard writtenCount == target else { return false }
-            settledCount = registrationProgress(written: writtenCount)
+            guard writtenCount == targetCount else { return false }
+            settledCount = countDoneRegistrations(writtenCount: writtenCount)
             if !areKeysChecked, settledCount == writtenCount {
                 areKeysChecked = true
                 try requireAudienceKeys()
@@ -161,15 +161,16 @@ final class FanoutRun {
         }
         return JoinCost(
             milliseconds: Clock.monotonicMilliseconds - beganAtMilliseconds,
-            redisCPUMicroseconds: redisCPUMicroseconds - redisBeforeMicroseconds
+            redisCPUMicroseconds: redisCPUMicroseconds - redisCPUMicrosecondsBefore
         )
     }
 
-    /// Returns how many registrations count as done. If all are settled, this is `written`. Until then, the metrics
-    /// show only how many the workers have received. The result is then this number, but always less than `written`.
-    private func registrationProgress(written: Int) -> Int {
-        if deployment.metrics.hasSettled(registrationCount: written) { return written }
-        return min(deployment.metrics.receivedRegistrationCount, written - 1)
+    /// Returns how many registrations count as done. If all are settled, this is `writtenCount`. Until then, the
+    /// metrics show only how many the workers have received. The result is then this number, but always less than
+    /// `writtenCount`.
+    private func countDoneRegistrations(writtenCount: Int) -> Int {
+        if deployment.metrics.hasSettled(registrationCount: writtenCount) { return writtenCount }
+        return min(deployment.metrics.receivedRegistrationCount, writtenCount - 1)
     }
 
     private func requireAudienceKeys() throws(LabError) {
@@ -196,7 +197,7 @@ final class FanoutRun {
         }
         let registrationCount = memberCount + singleCommandLoad.crowd.compactCrowd.phoneCount
         try wait("other phones to register") { () throws(LabError) in
-            registrationProgress(written: registrationCount) == registrationCount
+            countDoneRegistrations(writtenCount: registrationCount) == registrationCount
         }
         let endMilliseconds = Clock.monotonicMilliseconds + SingleCommandLoad.phaseBeforeFanoutMilliseconds
         results.singleCommandLoad?.begin(.before, atMilliseconds: Clock.monotonicMilliseconds)
@@ -229,9 +230,9 @@ final class FanoutRun {
     private func measureFanout() throws(LabError) -> FanoutMeasurement {
         try results.readArrivedRecords()
         results.singleCommandLoad?.begin(.during, atMilliseconds: Clock.monotonicMilliseconds)
-        let acceptedBefore = try phones.readAcceptedCounts().pushCount
+        let acceptedCountBefore = try phones.readAcceptedCounts().pushCount
         for worker in deployment.workers { try ProcessCPUTime.resetPeakMemory(of: worker.identifier) }
-        let (workerCPUBefore, redisCPUBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
+        let (workerCPUMicrosecondsBefore, redisCPUMicrosecondsBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = AudienceUpdate(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var measurement = FanoutMeasurement(
             commands: [first],
@@ -244,13 +245,13 @@ final class FanoutRun {
             workerPeakMemoryBytes: 0
         )
         if let overtakeAtPercent {
-            let target = (memberCount * overtakeAtPercent + 99) / 100
-            try awaitPushes(target, acceptedBefore: acceptedBefore)
+            let targetCount = (memberCount * overtakeAtPercent + 99) / 100
+            try awaitPushes(targetCount, acceptedCountBefore: acceptedCountBefore)
             let second = AudienceUpdate(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
             measurement.recordTimestampMilliseconds = try sendCommand(second)
             (measurement.commands, measurement.newestCommand) = ([first, second], second)
         }
-        try awaitPushes(memberCount, acceptedBefore: acceptedBefore)
+        try awaitPushes(memberCount, acceptedCountBefore: acceptedCountBefore)
         try wait("every phone to show the newest state") { () throws(LabError) in
             try crowd.readReport(about: measurement.newestCommand.contentState).matchingPhoneCount == memberCount
         }
@@ -258,17 +259,17 @@ final class FanoutRun {
         try wait("the commands' results") { () throws(LabError) in
             measurement.commands.allSatisfy { results.commandResults[$0.identifier] != nil }
         }
-        measurement.workerCPUMicroseconds = workerCPUMicroseconds - workerCPUBefore
-        measurement.redisCPUMicroseconds = redisCPUMicroseconds - redisCPUBefore
+        measurement.workerCPUMicroseconds = workerCPUMicroseconds - workerCPUMicrosecondsBefore
+        measurement.redisCPUMicroseconds = redisCPUMicroseconds - redisCPUMicrosecondsBefore
         measurement.workerPeakMemoryBytes =
             deployment.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
         return measurement
     }
 
-    private func awaitPushes(_ count: Int, acceptedBefore: Int) throws(LabError) {
+    private func awaitPushes(_ count: Int, acceptedCountBefore: Int) throws(LabError) {
         var pushCount = 0
         let countAndCheckPushes = { [self] () throws(LabError) -> Bool in
-            pushCount = try phones.readAcceptedCounts().pushCount - acceptedBefore
+            pushCount = try phones.readAcceptedCounts().pushCount - acceptedCountBefore
             return pushCount >= count
         }
         try wait(
@@ -311,19 +312,20 @@ final class FanoutRun {
 
     private func wait(
         _ awaitedEvent: String,
-        progress readProgress: () -> (done: Int, of: Int) = { (0, 0) },
+        progress readProgress: () -> (doneCount: Int, totalCount: Int) = { (0, 0) },
         until isDone: () throws(LabError) -> Bool
     ) throws(LabError) {
-        var lastProgress = (done: -1, milliseconds: Clock.monotonicMilliseconds)
+        var lastProgress = (doneCount: -1, atMilliseconds: Clock.monotonicMilliseconds)
         while try !isDone() {
-            let (done, all) = readProgress()
+            let (doneCount, totalCount) = readProgress()
             let nowMilliseconds = Clock.monotonicMilliseconds
-            if done != lastProgress.done { lastProgress = (done, nowMilliseconds) }
-            progress.show(awaitedEvent, done: done, of: all, nowMilliseconds: nowMilliseconds)
-            guard nowMilliseconds - lastProgress.milliseconds < Self.stallMillisecondsMax else {
+            if doneCount != lastProgress.doneCount { lastProgress = (doneCount, nowMilliseconds) }
+            progress.show(awaitedEvent, doneCount: doneCount, of: totalCount, nowMilliseconds: nowMilliseconds)
+            guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
-                    "nothing has come of \(awaitedEvent) for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(done)) of "
-                        + "\(Numeral.grouped(all)) are done; the worker's log ends with",
+                    "nothing has come of \(awaitedEvent) for \(Self.stallMillisecondsMax / 1_000) s, "
+                        + "\(Numeral.grouped(doneCount)) of \(Numeral.grouped(totalCount)) are done; "
+                        + "the worker's log ends with",
                     logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLineCount)
                 )
             }

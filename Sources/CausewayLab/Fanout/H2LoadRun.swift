@@ -36,7 +36,7 @@ struct H2LoadRun {
 
     /// - Returns: microseconds of h2load's CPU time for each push.
     func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
-        let microsecondsBefore = ProcessCPUTime.cpuMicrosecondsOfEndedChildren
+        let microsecondsBefore = ProcessCPUTime.endedChildrenCPUMicroseconds
         let log = deployment.base.path("h2load.log")
         unlink(log)
         let process = try ChildProcess(name: "h2load", command: try makeCommandLine(), logFile: log)
@@ -52,7 +52,7 @@ struct H2LoadRun {
         guard process.exitStatus == .exited(0), try acceptedPushes(in: log) == pushCount else {
             throw process.failure("did not get the status 200 each time")
         }
-        return Double(ProcessCPUTime.cpuMicrosecondsOfEndedChildren - microsecondsBefore) / Double(pushCount)
+        return Double(ProcessCPUTime.endedChildrenCPUMicroseconds - microsecondsBefore) / Double(pushCount)
     }
 
     private func makeCommandLine() throws(LabError) -> [String] {

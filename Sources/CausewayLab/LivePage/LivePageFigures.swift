@@ -78,19 +78,19 @@ struct LateCommandCounter {
 
     /// How many commands had been written at earlier times, oldest first. `lateCount` needs the newest sample that is
     /// at least ``lateAfterMilliseconds`` old. So as soon as the second sample has this age, the first is removed.
-    private var samples: [(milliseconds: Int64, commandCount: Int)] = []
+    private var samples: [(atMilliseconds: Int64, commandCount: Int)] = []
 
     mutating func addSample(commandCount: Int, nowMilliseconds: Int64) {
-        if let last = samples.last, nowMilliseconds - last.milliseconds < Self.sampleIntervalMilliseconds { return }
+        if let last = samples.last, nowMilliseconds - last.atMilliseconds < Self.sampleIntervalMilliseconds { return }
         samples.append((nowMilliseconds, commandCount))
-        while samples.count > 1, nowMilliseconds - samples[1].milliseconds >= Self.lateAfterMilliseconds {
+        while samples.count > 1, nowMilliseconds - samples[1].atMilliseconds >= Self.lateAfterMilliseconds {
             samples.removeFirst()
         }
         if samples.count > Self.samplesMax { samples.removeFirst() }
     }
 
     func lateCount(resultCount: Int, nowMilliseconds: Int64) -> Int {
-        guard let first = samples.first, nowMilliseconds - first.milliseconds >= Self.lateAfterMilliseconds else {
+        guard let first = samples.first, nowMilliseconds - first.atMilliseconds >= Self.lateAfterMilliseconds else {
             return 0
         }
         return max(0, first.commandCount - resultCount)

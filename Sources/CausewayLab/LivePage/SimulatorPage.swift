@@ -51,9 +51,9 @@ final class SimulatorPage: Sendable {
         _ = Self.allow(on: pageState, workerAccess.workerLocator)
         self.workerAccess = workerAccess
         server = try LivePageServer(pageState: pageState, listeningAt: address)
-        let startMilliseconds = Clock.wallMilliseconds
+        let startedAtMilliseconds = Clock.wallMilliseconds
         let thread = Thread { [self] in
-            runUntilStopped(sinceMilliseconds: startMilliseconds)
+            runUntilStopped(sinceMilliseconds: startedAtMilliseconds)
             endSemaphore.signal()
         }
         thread.name = "page-results"

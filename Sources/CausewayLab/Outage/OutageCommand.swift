@@ -86,7 +86,7 @@ struct OutageCommand: ParsableCommand {
             outage,
             directory: directory.path,
             programs: try ProgramPaths(),
-            rebalancingBroker: broker.map { $0.split(separator: " ").map(String.init) }
+            rebalancingBrokerCommand: broker.map { $0.split(separator: " ").map(String.init) }
         )
         defer { deployment.end() }
         try deployment.start()

@@ -23,7 +23,7 @@ final class OutageDeployment {
     private(set) var faults: [String] = []
     /// The command line of a broker that divides partitions between several members of a consumer group, for cases with
     /// several workers; nil: there is no such broker. The embedded broker serves only one member of a group.
-    private let rebalancingBroker: [String]?
+    private let rebalancingBrokerCommand: [String]?
     private let httpPorts: [UInt16]
     private var frozenProcesses: [ChildProcess] = []
 
@@ -31,14 +31,14 @@ final class OutageDeployment {
         _ outage: OutageCase,
         directory: String,
         programs: ProgramPaths,
-        rebalancingBroker: [String]?
+        rebalancingBrokerCommand: [String]?
     ) throws(LabError) {
         self.outage = outage
         self.programs = programs
-        self.rebalancingBroker = rebalancingBroker
+        self.rebalancingBrokerCommand = rebalancingBrokerCommand
         base = try Deployment(directory: directory, programs: programs)
         redis = OutageRedis(outage.redis, on: base)
-        let count = rebalancingBroker == nil ? 1 : outage.workers.count
+        let count = rebalancingBrokerCommand == nil ? 1 : outage.workers.count
         workers = Array(repeating: nil, count: count)
         var ports: [UInt16] = []
         for _ in 0..<count { ports.append(try LoopbackPort.findFree()) }
@@ -73,8 +73,8 @@ final class OutageDeployment {
 
     /// Starts all parts except the workers.
     func start() throws(LabError) {
-        if workers.count > 1, let rebalancingBroker {
-            try base.startBroker(command: rebalancingBroker + [base.path("broker")])
+        if workers.count > 1, let rebalancingBrokerCommand {
+            try base.startBroker(command: rebalancingBrokerCommand + [base.path("broker")])
         } else {
             try base.startBroker(commandPartitionCount: outage.partitionCount)
         }

@@ -6,7 +6,7 @@ import LiveActivity
 /// Writes the commands of an app over time, and keeps a copy of them until ``takeCommands()``.
 struct OutageFeed {
     /// The beginning of the year 2100, UNIX seconds.
-    private static let farFutureSeconds: Int64 = 4_102_444_800
+    private static let farFutureTimestamp: Int64 = 4_102_444_800
 
     let app: OutageApp
     private(set) var commands: [OutageHistory.Command] = []
@@ -67,7 +67,7 @@ struct OutageFeed {
     private func makeCommand(_ event: Event, _ activityIndex: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
         let number = commandCounts[activityIndex]
         let isFarFuture = number == app.farFutureTimestampCommandNumber
-        let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.timestampAgeSeconds
+        let timestamp = isFarFuture ? Self.farFutureTimestamp : nowMilliseconds / 1_000 - app.timestampAgeSeconds
         let activity = app.activity(activityIndex)
         let hasAlert = event == .start || (Int(number) + activityIndex) % app.commandsPerAlert == 0
         return OutageHistory.Command(

@@ -17,9 +17,9 @@ final class OutageResults {
     ///
     /// - Returns: false if nothing had arrived.
     @discardableResult
-    func readArrivedRecords() throws(LabError) -> Bool { try reader.readArrivedRecords(addMessage) }
+    func readArrivedRecords() throws(LabError) -> Bool { try reader.readArrivedRecords(addResultOrInvalidation) }
 
-    private func addMessage(_ message: borrowing Message) {
+    private func addResultOrInvalidation(_ message: borrowing Message) {
         guard message.topic.index == 0 else {
             invalidationCount += 1
             return

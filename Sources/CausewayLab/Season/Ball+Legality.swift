@@ -31,10 +31,10 @@ extension Ball {
         }
         let illegalIndices: [Int]
         if isFull {
-            let surplus = max(0, over.count - Match.ballsPerOver)
+            let surplusBallCount = max(0, over.count - Match.ballsPerOver)
             illegalIndices = weightedBalls.filter { $0.weight > 0 }
                 .sorted { ($0.weight, -$0.index) > ($1.weight, -$1.index) }
-                .prefix(surplus).map(\.index)
+                .prefix(surplusBallCount).map(\.index)
         } else {
             illegalIndices = weightedBalls.filter { $0.weight > 1 }.map(\.index)
         }

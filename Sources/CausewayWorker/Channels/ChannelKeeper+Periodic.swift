@@ -201,7 +201,7 @@ extension ChannelKeeper {
         let failure = try await carryOut(reconciliation, content: content, at: managedEnvironment)
         for entry in content.entries
         where !onlyResolvesIntents && entry.state == .active && entry.deletionDueMilliseconds == nil {
-            try planDeletionIfEnded(entry, at: managedEnvironment)
+            try planDeletionIfAudienceEnded(of: entry, at: managedEnvironment)
             await Task.yield()
         }
         if let failure { throw failure }

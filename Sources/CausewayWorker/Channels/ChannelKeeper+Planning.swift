@@ -139,7 +139,7 @@ extension ChannelKeeper {
 
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
     /// planned the deletion, but it may have failed to, for example because it was killed.
-    func planDeletionIfEnded(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
+    func planDeletionIfAudienceEnded(of entry: ChannelEntry, at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {
         try convertRedisErrors { () throws(RedisError) in

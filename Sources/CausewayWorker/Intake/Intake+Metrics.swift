@@ -19,9 +19,9 @@ extension Intake {
             $0.isKafkaUnreachable = $0.hasReachedKafka && !isUp
         }
         if !isUp {
-            writeLog(.kafkaAway, ["reason": "\(reason)", "servers": "\(setup.bootstrapServers)"])
+            writeLog(.kafkaUnreachable, ["reason": "\(reason)", "servers": "\(setup.bootstrapServers)"])
         } else if wasUp == false {
-            writeLog(.kafkaBack, [:])
+            writeLog(.kafkaReachableAgain, [:])
         }
         isAnyBrokerUp = isUp
     }

@@ -44,7 +44,7 @@ extension Intake {
 
     /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other
     /// workers own them, and this worker is on standby.
-    func confirmEmptyAssignment() {
+    func checkEmptyAssignmentIfDue() {
         guard emptyAssignmentCheck.isRequestDue(nowMilliseconds: loop.nowMilliseconds), isAnyBrokerUp == true else {
             return
         }

@@ -147,7 +147,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         wakeFetchingIfDue()
         // Each of these calls may wait for a broker. After the signal to stop, the thread begins none of them.
         if !signals.isStopRequested { recoverPartitionsWithoutPosition() }
-        if !signals.isStopRequested { confirmEmptyAssignment() }
+        if !signals.isStopRequested { checkEmptyAssignmentIfDue() }
         if !signals.isStopRequested { rereadPartitions() }
         wakeLanes()
         if !signals.isStopRequested { fetchLogEndsIfDue() }
@@ -321,9 +321,9 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
 
     func passDeliveryReports() {
         setup.producer.pollReports { tag, error, _ in
-            let lane = DeliveryReportTag.lane(of: tag)
+            let lane = ProducerTag.lane(of: tag)
             precondition(lane < rings.count, "the delivery report names an existing lane")
-            let report = DeliveryReport(tag: DeliveryReportTag.outgoingRecordTag(of: tag), errorCode: error)
+            let report = DeliveryReport(tag: ProducerTag.outgoingRecordTag(of: tag), errorCode: error)
             let isPushed = rings[lane].push(report)
             precondition(isPushed, "the ring has room for a report of each record of the lane")
             noteLaneToWake(lane)

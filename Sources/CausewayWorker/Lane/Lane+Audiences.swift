@@ -186,7 +186,7 @@ extension Lane {
         while unacknowledgedAudienceRecordCount < LaneMailbox.outgoingAudienceRecordsMax,
             let outgoingRecord = audiences.nextOutgoingRecord(now: now)
         {
-            let tag = UInt64(number) << DeliveryReportTag.laneShift | outgoingRecord.tag
+            let tag = UInt64(number) << ProducerTag.laneShift | outgoingRecord.tag
             switch produce(outgoingRecord, tag: tag) {
             case .queued:
                 unacknowledgedAudienceRecordCount += 1

@@ -11,7 +11,7 @@ extension Lane {
     private static let recordsPerIterationMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
     /// these records finish at once, and their memory is then still in the processor's cache.
-    private static let recordCountBetweenProducing = 256
+    private static let takenRecordsPerProducing = 256
     /// The maximum number of delivery reports that one iteration takes. This bounds the duration of an iteration.
     private static let deliveryReportsPerIterationMax = 16_384
     /// How many delivery reports ahead a record is prefetched into the processor's cache. A memory access takes as long
@@ -74,7 +74,7 @@ extension Lane {
                 return
             }
             takenCount += 1
-            if takenCount % Self.recordCountBetweenProducing == 0 { produceOutgoingRecords() }
+            if takenCount % Self.takenRecordsPerProducing == 0 { produceOutgoingRecords() }
         }
         // If the core can take another record, request another iteration. If the core is full, the next record that
         // settles requests the iteration.

@@ -45,12 +45,12 @@ extension Lane {
 
     /// Observes one part of a command's latency. Does nothing if one of the two times is nil: that step has not
     /// happened. If a response comes before its push was sent completely, the time between them counts as 0.
-    private func observeLatency(_ part: LatencyPart, from startMilliseconds: Int64?, to endMilliseconds: Int64?) {
-        guard let startMilliseconds, let endMilliseconds else { return }
+    private func observeLatency(_ part: LatencyPart, from beganAtMilliseconds: Int64?, to endMilliseconds: Int64?) {
+        guard let beganAtMilliseconds, let endMilliseconds else { return }
         metrics.observe(
             .latencyByPart,
             Int(part.rawValue),
-            microseconds: Self.clampedMicroseconds(endMilliseconds - startMilliseconds)
+            microseconds: Self.clampedMicroseconds(endMilliseconds - beganAtMilliseconds)
         )
     }
 
@@ -146,7 +146,7 @@ extension Lane {
                 Int(ConnectionPhase.awaited.rawValue),
                 to: gauges.awaitsConnectionBudget ? 1 : 0
             )
-            metrics.set(.apnsStreams, number, to: Int64(gauges.streamsMax))
+            metrics.set(.apnsStreamsMax, number, to: Int64(gauges.streamsMax))
             metrics.set(.pushesInFlight, number, to: Int64(gauges.inFlightPushCount))
             metrics.set(.pushesWaiting, number, to: Int64(delivery.waitingPushCount(of: pool.identifier)))
             metrics.set(.breakerOpen, number, to: pool.apnsPool.breakerCause == nil ? 0 : 1)

@@ -9,7 +9,7 @@ import Observability
 extension Lane {
     func produceOutgoingRecords() {
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
-            let tag = UInt64(number) << DeliveryReportTag.laneShift | outgoingRecord.tag
+            let tag = UInt64(number) << ProducerTag.laneShift | outgoingRecord.tag
             let produceOutcome =
                 switch outgoingRecord.kind {
                 case .result: produceResult(outgoingRecord.record, tag: tag)
@@ -179,9 +179,9 @@ extension Lane {
     }
 }
 
-/// The number that librdkafka returns with a delivery report. It names the lane and the lane's outgoing record. The tag
-/// of an outgoing record, of either core, has 48 bits.
-enum DeliveryReportTag {
+/// The tag with which a lane gives a record to the producer. It names the lane and the lane's outgoing record, and
+/// librdkafka returns it with the delivery report. The tag of an outgoing record, of either core, has 48 bits.
+enum ProducerTag {
     static let laneShift: UInt64 = 48
 
     static func lane(of reportTag: UInt64) -> Int { Int(reportTag >> laneShift) }

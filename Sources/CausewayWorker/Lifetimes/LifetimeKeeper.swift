@@ -100,7 +100,7 @@ actor LifetimeKeeper {
             isFailing = false
             return
         }
-        if !isFailing { log(.lifetimesAway, ["error": "\(failure)"]) }
+        if !isFailing { log(.lifetimeEndsInterrupted, ["error": "\(failure)"]) }
         isFailing = true
     }
 

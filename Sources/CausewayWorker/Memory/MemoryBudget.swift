@@ -17,10 +17,10 @@ struct MemoryBudget: Equatable {
     static let usableControlGroupPercent: Int64 = 85
 
     /// The memory of the program with its libraries and runtime, the HTTP endpoint and the logs.
-    static let processFixedBytes: Int64 = 48 << 20
+    static let fixedBytesOfProcess: Int64 = 48 << 20
     /// The fixed memory of each lane: its stack, its share of the allocators, its rings, and its Redis connection with
     /// the calls in flight.
-    static let laneFixedBytes: Int64 = 6 << 20
+    static let fixedBytesPerLane: Int64 = 6 << 20
     /// The memory of an APNs connection: TLS, HPACK, and the requests in flight.
     static let bytesPerConnection: Int64 = 384 << 10
     /// Bytes that librdkafka needs for a record beside its key and value.
@@ -54,10 +54,10 @@ struct MemoryBudget: Equatable {
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
         inboxBytesPerLane = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
         let sharedBytes =
-            Self.processFixedBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
+            Self.fixedBytesOfProcess + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
         audienceBytesPerLane = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
         let fixedBytes =
-            sharedBytes + Int64(laneCount) * (Self.laneFixedBytes + inboxBytesPerLane + audienceBytesPerLane)
+            sharedBytes + Int64(laneCount) * (Self.fixedBytesPerLane + inboxBytesPerLane + audienceBytesPerLane)
         deliveryBytesPerLane = (totalBytes - fixedBytes) / Int64(laneCount)
         guard deliveryBytesPerLane >= Self.deliveryBytesPerLaneMin else {
             throw MemoryBudgetError(totalBytes: totalBytes, laneCount: laneCount, connectionsMax: connectionsMax)

@@ -67,11 +67,11 @@ actor ProviderTokenSharer {
     func poll() {
         do {
             for source in sources { try adoptOrSign(source, unixSeconds: Int64(time(nil))) }
-            if isFailing { log(.sharedTokensBack) }
+            if isFailing { log(.sharedTokensAvailableAgain) }
             isFailing = false
         } catch {
             if !isFailing {
-                log(.sharedTokensAway, ["error": "\(error)"])
+                log(.sharedTokensUnavailable, ["error": "\(error)"])
             }
             isFailing = true
         }

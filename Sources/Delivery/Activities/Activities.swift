@@ -28,7 +28,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// a guess. When the admission names the environment, the credit moves to the right pool (`moveCredit`).
     var poolKindOfCredit = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
-    var startWait = StartWait()
+    var deferredStartWait = DeferredStartWait()
     /// The lane begins the activity's next command at this monotonic time or later; 0: no command was delayed yet.
     /// Usually this is the end of the spacing after the last push. Redis then has the final decision about the spacing.
     /// A failed push, an unavailable Redis server and an empty budget of starts delay the next command too.
@@ -78,7 +78,7 @@ struct Activities: ~Copyable {
     init(limit: Int, seed: UInt64, now: Moment) {
         slots = Slab(limit: limit)
         self.seed = seed
-        timers = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
+        timers = TimerWheel(nowMilliseconds: now.monotonicMilliseconds)
         dueActivities = IndexQueue(limit: limit)
         activitiesQueuedToBegin = IndexQueue(limit: limit)
         activitiesAwaitingReadAhead = IndexQueue(limit: limit)

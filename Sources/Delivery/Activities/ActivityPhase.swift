@@ -37,7 +37,7 @@ enum ActivityPhase: UInt8 {
     case queuedToBegin
     /// The timer is set, and the activity waits for one of these events:
     /// - The delay of its next command ends (`earliestBeginAtMilliseconds`).
-    /// - A deferred command comes back from the deferred topic (`startWait`, `deferralWait`).
+    /// - A deferred command comes back from the deferred topic (`deferredStartWait`, `deferralWait`).
     /// - The pause of a command that has come back from there ends (`deferralWait`).
     /// - The lane reads a newer command, which carries the alert of a command that waits for it
     ///   (`commandAwaitingCarrier`).

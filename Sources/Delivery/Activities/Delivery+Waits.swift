@@ -42,7 +42,7 @@ extension Delivery {
 
     /// Whether the lane expects a deferred start that comes before this update or end.
     func isStartExpected(before record: RecordIndex, of activity: ActivityIndex, now: Moment) -> Bool {
-        activities[activity].startWait
+        activities[activity].deferredStartWait
             .isExpected(before: records[record].version, isEnd: records[record].event == .end, now: now)
     }
 
@@ -95,21 +95,21 @@ extension ActivitySlot {
     @inline(__always)
     func mayHaveWait(now: Moment) -> Bool { isNextCommandDelayed(now: now) || mayHaveDeferralWait }
 
-    /// A quick test: whether `deferralWait` or `startWait` is set. Its end may have passed already.
-    @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || startWait.isSet }
+    /// A quick test: whether `deferralWait` or `deferredStartWait` is set. Its end may have passed already.
+    @inline(__always) var mayHaveDeferralWait: Bool { deferralWait.isSet || deferredStartWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time; nil: the activity has no wait. The waits
     /// are:
     /// - the delay of its next command (`earliestBeginAtMilliseconds`)
     /// - the wait of an older command for a newer one that carries its alert (`commandAwaitingCarrier`)
-    /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `startWait`)
+    /// - the wait until a deferred command comes back from the deferred topic (`deferralWait`, `deferredStartWait`)
     /// - the pause of a command that has come back from there (`deferralWait`).
     @inline(__always)
     func earliestWaitEndMilliseconds(now: Moment) -> Int64? {
         var end = isNextCommandDelayed(now: now) ? earliestBeginAtMilliseconds : .max
         if !commandAwaitingCarrier.isNone { end = min(end, commandAwaitingCarrier.untilMilliseconds) }
         if deferralWait.isOngoing(now: now) { end = min(end, deferralWait.untilMilliseconds) }
-        if startWait.isOngoing(now: now) { end = min(end, startWait.untilMilliseconds) }
+        if deferredStartWait.isOngoing(now: now) { end = min(end, deferredStartWait.untilMilliseconds) }
         return end == .max ? nil : end
     }
 }

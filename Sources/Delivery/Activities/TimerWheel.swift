@@ -22,13 +22,13 @@ struct TimerWheel: ~Copyable {
     private var lastFiredTick: Int64
     private(set) var count = 0
 
-    init(startMilliseconds: Int64) {
+    init(nowMilliseconds: Int64) {
         lists = .allocate(capacity: Self.listCount)
         lists.initialize(repeating: .null, count: Self.listCount)
         capacity = 1024
         timers = .allocate(capacity: capacity)
         timers.initialize(repeating: Self.unsetTimer, count: capacity)
-        lastFiredTick = startMilliseconds / Self.tickMilliseconds
+        lastFiredTick = nowMilliseconds / Self.tickMilliseconds
     }
 
     deinit {

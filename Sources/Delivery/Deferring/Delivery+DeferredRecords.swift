@@ -50,9 +50,9 @@ extension Delivery {
         activities[activity].deferralWait.noteReturnedCommand(pauseMilliseconds: pauseMilliseconds, now: now)
         // Newer commands wait no longer for this start, because it joins the waiting list now. But a restart after a
         // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait until the
-        // restart is admitted, but not longer than until `StartWait.untilMilliseconds`.
+        // restart is admitted, but not longer than until `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
-            activities[activity].startWait.end(records[record].version)
+            activities[activity].deferredStartWait.end(records[record].version)
         }
         activities[activity].raiseServiceFaultCount(to: deferral.serviceFaultCount)
         records[record].restore(deferral)

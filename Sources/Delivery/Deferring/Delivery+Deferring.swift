@@ -61,7 +61,7 @@ extension Delivery {
             configuration.reloadable.deferredDelayMilliseconds + DeferralWait.returnLatenessMillisecondsMax
         let (activity, waitEndMilliseconds) = (records[record].activity, now.monotonicMilliseconds + delayMilliseconds)
         if records[record].isStart {
-            activities[activity].startWait.expect(records[record].version, until: waitEndMilliseconds, now: now)
+            activities[activity].deferredStartWait.expect(records[record].version, until: waitEndMilliseconds, now: now)
         } else {
             activities[activity].deferralWait
                 .expect(until: waitEndMilliseconds, alertVersion: records.alertVersion(of: record), now: now)
@@ -89,8 +89,8 @@ extension Delivery {
     }
 
     /// Called after the activity's current command was deferred. Also defers overdue commands at the front of the
-    /// waiting list: starts, and the commands behind a deferred start, because they wait for it (`StartWait`). If the
-    /// current command is deferred again and again, they would otherwise stay in the lane for all this time.
+    /// waiting list: starts, and the commands behind a deferred start, because they wait for it (`DeferredStartWait`).
+    /// If the current command is deferred again and again, they would otherwise stay in the lane for all this time.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,

@@ -79,7 +79,7 @@ struct DeferralWait: BitwiseCopyable {
 /// - If the activity's earlier life has ended, Redis would reply `ended`.
 /// - If the earlier life has not ended yet, Redis could hold the update or end. When that life ends later, its end
 ///   would remove the held command.
-struct StartWait: BitwiseCopyable {
+struct DeferredStartWait: BitwiseCopyable {
     /// Until when the start is expected, a monotonic time; `.min`: no start is expected.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the expected start. It has a meaning only while a start is expected.
@@ -93,14 +93,14 @@ struct StartWait: BitwiseCopyable {
     func isOngoing(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
     mutating func expect(_ start: Version, until monotonicMilliseconds: Int64, now: Moment) {
-        if !isOngoing(now: now) { self = StartWait() }
+        if !isOngoing(now: now) { self = DeferredStartWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         version = max(version, start)
     }
 
     /// Called when a start of this version comes back from the deferred topic or is admitted. Ends the wait if the
     /// expected start is not newer.
-    mutating func end(_ start: Version) { if version <= start { self = StartWait() } }
+    mutating func end(_ start: Version) { if version <= start { self = DeferredStartWait() } }
 
     /// Whether the expected start comes before an update or end. An end comes after a start of the same version.
     func isExpected(before command: Version, isEnd: Bool, now: Moment) -> Bool {

@@ -75,11 +75,11 @@ extension Delivery {
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
         // A reread start reports only `alive`. APNs may never have accepted this start, and `began` would then replace
         // the life that the phone shows. `alive` replaces no life that a start began.
-        guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
+        guard case .alive(let aliveAtMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
         return .began(
-            atMilliseconds: slot.pointee.times.responseAtWallMilliseconds ?? aliveMilliseconds,
+            atMilliseconds: slot.pointee.times.responseAtWallMilliseconds ?? aliveAtMilliseconds,
             lifetimeMilliseconds: lifetimeMilliseconds
         )
     }
@@ -113,9 +113,10 @@ extension Delivery {
     private func aliveEvent(atMilliseconds reportedAtMilliseconds: Int64, _ lifetimeMilliseconds: Int64, now: Moment)
         -> LifetimeEvent
     {
-        let aliveMilliseconds = max(0, min(reportedAtMilliseconds, now.wallMilliseconds))
+        let aliveAtMilliseconds = max(0, min(reportedAtMilliseconds, now.wallMilliseconds))
         return lifetimeMilliseconds > 0
-            ? .alive(atMilliseconds: aliveMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds) : .endedOrUnlimited
+            ? .alive(atMilliseconds: aliveAtMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
+            : .endedOrUnlimited
     }
 
     /// Continues a record after its lifetime event is in the timetable, or after Redis refused the lifetime event.

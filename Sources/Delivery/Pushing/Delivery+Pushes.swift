@@ -89,7 +89,7 @@ extension Delivery {
         let isStart = records[record].isStart
         switch result.disposition {
         case .accepted:
-            finishCommandsWithObsoleteAlerts(upToAlertOf: record, of: activity)
+            removeWaitingAlerts(upToAlertOf: record, of: activity)
             activities[activity].resetServiceFaultCount()
             finishCurrentCommand(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:

@@ -85,7 +85,7 @@ extension Delivery {
     ) {
         var identifier = TextRange.absent
         do throws(Fault) {
-            let command = try Command.decodeAnySize(value, recalling: &apsCache, &contracts.templates)
+            let command = try Command.decodeIgnoringBodyLimit(value, recalling: &apsCache, &contracts.templates)
             identifier = command.identifier
             // A deferred command's timestamp was accepted at its first receipt, perhaps by a worker whose clock is
             // ahead of this worker's. So if that receipt is later than now, the timestamp is compared with the receipt.

@@ -160,13 +160,13 @@ extension RecordSlot {
         token.mustBeRegistered = false
     }
 
-    /// Moves the body of `command`, whose record continues as this registration, if the command is a superseded update
+    /// Moves the body of a command, whose record continues as this registration, if the command is a superseded update
     /// or end. If this body has an alert, the alert was not sent, and `copyAlert` may write it into a held command.
     /// - Returns: false for any other command: its body is not needed any more.
-    fileprivate mutating func takeOverUnsentBody(of command: RecordSlot) -> Bool {
-        guard command.event != .start, command.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }
-        (ownExpirationSeconds, priority) = (command.ownExpirationSeconds, command.priority)
-        (body, bodyLayout) = (command.body, command.bodyLayout)
+    fileprivate mutating func takeOverUnsentBody(of slot: RecordSlot) -> Bool {
+        guard slot.event != .start, slot.ending.outcome.effects.contains(.alertMayBeUnsent) else { return false }
+        (ownExpirationSeconds, priority) = (slot.ownExpirationSeconds, slot.priority)
+        (body, bodyLayout) = (slot.body, slot.bodyLayout)
         return true
     }
 }

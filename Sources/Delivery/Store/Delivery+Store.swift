@@ -44,8 +44,8 @@ extension Delivery {
     /// - Returns: false if the command keeps the credit, so that its call is repeated.
     private mutating func giveUpCreditIfAwaited(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
-        let activity = activities.address(of: records[ticket.record].activity)
-        let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.poolKindOfCredit)
+        let slot = activities.address(of: records[ticket.record].activity)
+        let poolKey = PoolKey(appIndex: slot.pointee.appIndex, kind: slot.pointee.poolKindOfCredit)
         guard pools.activitiesAwaitingCreditCount(of: poolKey) > 0 else { return false }
         putBackForRedisServerPause(ticket, now: now)
         return true

@@ -25,8 +25,8 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// over, the time stays the same until ``endPausesIfDue(now:)`` or ``next(now:)`` is called.
     package var dueMilliseconds: Int64? {
         let isPaused = !tickets.isEmpty && pausedUntilMilliseconds != .min
-        let earliestMilliseconds = min(isPaused ? pausedUntilMilliseconds : .max, setAsideUntilMilliseconds)
-        return earliestMilliseconds == .max ? nil : earliestMilliseconds
+        let earliestEndMilliseconds = min(isPaused ? pausedUntilMilliseconds : .max, setAsideUntilMilliseconds)
+        return earliestEndMilliseconds == .max ? nil : earliestEndMilliseconds
     }
 
     /// Ends the pauses that are over. ``next(now:)`` does this too, but the shell does not call it while no Redis

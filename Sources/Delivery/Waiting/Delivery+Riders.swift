@@ -154,7 +154,7 @@ extension Delivery {
     /// - A newer waiting state is still sent, but without the alert that it carries. If its body does not have the
     ///   alert yet, its rider is finished now. Otherwise its rider is finished at the state's next admission
     ///   (`removeAcceptedAlert`).
-    mutating func finishCommandsWithObsoleteAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
+    mutating func removeWaitingAlerts(upToAlertOf current: RecordIndex, of activity: ActivityIndex) {
         guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
             guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,

@@ -37,7 +37,7 @@ final class HTTPServerConnection: StreamHandler {
     private var request: HTTPRequestHead?
     private var bodyReader: HTTPBodyReader?
     /// The bytes of `bodyReader.body` that the connection has added to the inbox's `bodyBytes`.
-    private var bodyBytesCountedInInbox = 0
+    private var inboxBodyBytes = 0
     /// What is left to send of the response's body. Nil if no response with a length is being sent.
     private var unsentBody: HTTPBodyWriter?
     private var keepsAlive = false
@@ -48,7 +48,7 @@ final class HTTPServerConnection: StreamHandler {
     private var writtenBytes = 0
     /// How many of `writtenBytes` had left the stream's buffer at the last `enforceDeadline`. If the number has grown
     /// at the next call, the client still reads.
-    private var takenBytesAtLastCheck = 0
+    private var lastCheckedTakenBytes = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
         self.number = number
@@ -143,8 +143,8 @@ final class HTTPServerConnection: StreamHandler {
         } catch {
             return refuse(error.refusalStatus)
         }
-        let addedBytes = (bodyReader?.body.count ?? 0) - bodyBytesCountedInInbox
-        bodyBytesCountedInInbox += addedBytes
+        let addedBytes = (bodyReader?.body.count ?? 0) - inboxBodyBytes
+        inboxBodyBytes += addedBytes
         guard server.inbox.addBodyBytes(addedBytes) else { return refuse(503) }
         guard bodyReader?.isComplete == true, let request, let body = bodyReader?.takeBody() else { return }
         bodyReader = nil
@@ -155,7 +155,7 @@ final class HTTPServerConnection: StreamHandler {
         guard server.inbox.reserveExchange() else { return refuse(503) }
         // When the exchange is released, it subtracts the body's bytes from the inbox's `bodyBytes`. So the connection
         // must not subtract them.
-        bodyBytesCountedInInbox = 0
+        inboxBodyBytes = 0
         phase = .awaitingResponse
         setDeadline(limits.responseTimeoutMilliseconds)
         let exchange = HTTPExchange(head, body: body, inbox: server.inbox, connectionNumber: number)
@@ -165,8 +165,8 @@ final class HTTPServerConnection: StreamHandler {
 
     private func discardBody() {
         bodyReader = nil
-        server.inbox.subtractBodyBytes(bodyBytesCountedInInbox)
-        bodyBytesCountedInInbox = 0
+        server.inbox.subtractBodyBytes(inboxBodyBytes)
+        inboxBodyBytes = 0
     }
 
     // MARK: - Writing responses
@@ -262,12 +262,12 @@ final class HTTPServerConnection: StreamHandler {
         let takenBytes = writtenBytes - pendingBytes
         switch phase {
         case .sending, .streaming, .ending:
-            let isClientReading = takenBytes > takenBytesAtLastCheck
+            let isClientReading = takenBytes > lastCheckedTakenBytes
             let isStreamEmpty = phase == .streaming && pendingBytes == 0
             if isClientReading || isStreamEmpty { setDeadline(limits.idleTimeoutMilliseconds) }
         case .readingHead, .readingBody, .awaitingResponse: break
         }
-        takenBytesAtLastCheck = takenBytes
+        lastCheckedTakenBytes = takenBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
         switch phase {
         case .readingHead where unreadInput.isEmpty: close()

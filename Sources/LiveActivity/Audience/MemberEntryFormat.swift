@@ -93,8 +93,8 @@ public enum MemberEntryFormat {
         base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
         base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionByteOffset, as: UInt32.self)
         base.storeBytes(of: flags, toByteOffset: flagsByteOffset, as: UInt8.self)
-        let storedMilliseconds = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
-        withUnsafeBytes(of: storedMilliseconds) {
+        let storedChangedAtMilliseconds = UInt64(min(max(0, entry.changedAtMilliseconds), millisecondsMax)).littleEndian
+        withUnsafeBytes(of: storedChangedAtMilliseconds) {
             UnsafeMutableRawBufferPointer(start: base + changedAtMillisecondsByteOffset, count: 6)
                 .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
         }

@@ -49,7 +49,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
 
     // APNs.
     case apnsConnections
-    case apnsStreams
+    case apnsStreamsMax
     case apnsGoAways
     case apnsRoundTrip
     case breakerOpen

@@ -239,7 +239,7 @@ package enum MetricCatalog {
                 "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
         ),
         .gauge(
-            .apnsStreams,
+            .apnsStreamsMax,
             "causeway_apns_streams",
             .count("streams"),
             [.pool],

@@ -56,9 +56,9 @@ struct ProcessReading: Sendable {
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
         let bootLine = readText(path: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
         guard fields.count > 20, let ticks = Int64(fields[20]), ticksPerSecond > 0,
-            let bootLine, let bootSeconds = Int64(bootLine.dropFirst("btime ".count))
+            let bootLine, let bootedAtSeconds = Int64(bootLine.dropFirst("btime ".count))
         else { return nil }
-        return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
+        return bootedAtSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
     /// Returns the content of a file; empty if the file cannot be read. A file below `/proc` may come in pieces. So the

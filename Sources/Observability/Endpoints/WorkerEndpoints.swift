@@ -14,7 +14,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     private unowned let loop: EventLoop
     private var log: LimitedLog
     private var totalsHistory = TotalsHistory()
-    private var processHistory: [(milliseconds: Int64, reading: ProcessReading)] = []
+    private var processHistory: [(atMilliseconds: Int64, reading: ProcessReading)] = []
     private var startedAtMilliseconds: Int64?
 
     init(metricRegistry: MetricRegistry, logger: Logger, loop: EventLoop) {
@@ -110,7 +110,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
                 earlierTotals: earlierTotals
             ),
             processReading: .now(),
-            earlierProcessReading: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?
+            earlierProcessReading: processHistory.first { $0.atMilliseconds == earlierTotals?.takenAtMilliseconds }?
                 .reading,
             condition: metricRegistry.condition.current,
             events: metricRegistry.events.loggedKindSummaries,

@@ -18,8 +18,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case partitionIsNew
     case offsetGone
     case settledOffsetsRefused
-    case kafkaAway
-    case kafkaBack
+    case kafkaUnreachable
+    case kafkaReachableAgain
     case kafkaError
     case kafkaFatal
     case kafkaClientLine
@@ -66,11 +66,11 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case channelUpkeepFailed
 
     case sharedTokenSigned
-    case sharedTokensAway
-    case sharedTokensBack
+    case sharedTokensUnavailable
+    case sharedTokensAvailableAgain
     case sharedTokenUnreadable
     case sharedTokenNotSigned
-    case lifetimesAway
+    case lifetimeEndsInterrupted
     case lifetimeEndsResumed
     case lifetimeNotEnded
     case lifetimeStateLost
@@ -89,14 +89,14 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     /// written, even if this kind has reached its limit (``LimitedLog/linesPerPeriodMax``).
     var failuresThatItEnds: [LogKind] {
         switch self {
-        case .kafkaBack: [.kafkaAway]
+        case .kafkaReachableAgain: [.kafkaUnreachable]
         case .redisReady: [.redisLost]
         case .redisReplicasBack: [.redisReplicasMissing]
         case .apnsConnected: [.apnsClosed, .apnsUntrusted, .apnsUnresolved]
         case .apnsBreakerClosed: [.apnsBreakerOpen]
         case .keyLoaded: [.keyRejected]
-        case .sharedTokensBack: [.sharedTokensAway]
-        case .lifetimeEndsResumed: [.lifetimesAway]
+        case .sharedTokensAvailableAgain: [.sharedTokensUnavailable]
+        case .lifetimeEndsResumed: [.lifetimeEndsInterrupted]
         case .configurationReloaded: [.configurationRejected]
         case .tracesTaken: [.tracesRefused]
         default: []

@@ -58,14 +58,20 @@ extension LogKindCatalog {
             "Nothing, if it happens once. If `cause` says that a worker did not write the metadata, another program commits offsets for this group."
         ),
         define(
-            .kafkaAway,
+            .kafkaUnreachable,
             "kafka-away",
             .warning,
             "no broker is reachable",
             "Nothing is read, and no result is written. Records in progress wait.",
             "Check the brokers, the network policy, kafka.bootstrapServers and the credentials."
         ),
-        define(.kafkaBack, "kafka-back", .notice, "a broker is reachable again", "Reading and writing continue."),
+        define(
+            .kafkaReachableAgain,
+            "kafka-back",
+            .notice,
+            "a broker is reachable again",
+            "Reading and writing continue."
+        ),
         define(
             .kafkaError,
             "kafka-error",

@@ -46,7 +46,7 @@ package enum LogKindCatalog {
             "Read `error`. If it happens again at once, the cause is the configuration or the machine."
         ),
         define(
-            .lifetimesAway,
+            .lifetimeEndsInterrupted,
             "lifetimes-away",
             .warning,
             "activities whose lifetime is over cannot be ended now",
@@ -244,7 +244,7 @@ package enum LogKindCatalog {
             "It was this worker's turn. The other workers read the token from Redis."
         ),
         define(
-            .sharedTokensAway,
+            .sharedTokensUnavailable,
             "fleet-tokens-away",
             .warning,
             "the fleet's provider token cannot be fetched from Redis: the last one is used until it expires",
@@ -252,7 +252,7 @@ package enum LogKindCatalog {
             "Repair Redis within an hour, before the last token expires; see `error`."
         ),
         define(
-            .sharedTokensBack,
+            .sharedTokensAvailableAgain,
             "fleet-tokens-back",
             .notice,
             "the fleet's provider tokens are shared again",

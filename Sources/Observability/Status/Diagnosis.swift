@@ -248,7 +248,7 @@ struct Diagnosis {
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
                     "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below.",
-                logKinds: [.kafkaAway, .kafkaError]
+                logKinds: [.kafkaUnreachable, .kafkaError]
             )
         ]
     }

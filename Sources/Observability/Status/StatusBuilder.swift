@@ -279,7 +279,7 @@ struct StatusBuilder {
                     return [
                         .words(pool.app), .words(pool.environment), .flag(isOpen).styled(isOpen ? .broken : .plain),
                     ] + connections + [
-                        .count(totals[.apnsStreams, index]), .count(totals[.pushesInFlight, index]),
+                        .count(totals[.apnsStreamsMax, index]), .count(totals[.pushesInFlight, index]),
                         .count(totals[.pushesWaiting, index]),
                     ]
                 }

@@ -131,7 +131,7 @@ package struct SpanEncoder: Sendable {
         parent: UInt64?,
         name: String,
         kind: TraceRequest.Span.Kind,
-        times: (beginMilliseconds: Int64, endMilliseconds: Int64),
+        times: (beganAtMilliseconds: Int64, endMilliseconds: Int64),
         attributes: [TraceRequest.Attribute]
     ) -> TraceRequest.Span {
         TraceRequest.Span(
@@ -144,10 +144,10 @@ package struct SpanEncoder: Sendable {
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,
-            startTimeUnixNano: nanosecondText(times.beginMilliseconds),
+            startTimeUnixNano: nanosecondText(times.beganAtMilliseconds),
             // The times may come from the clocks of two workers, because a deferred command keeps its first
             // receipt. So make sure that the end is not before the beginning.
-            endTimeUnixNano: nanosecondText(max(times.beginMilliseconds, times.endMilliseconds)),
+            endTimeUnixNano: nanosecondText(max(times.beganAtMilliseconds, times.endMilliseconds)),
             attributes: attributes,
             status: trace.recordOutcome.isError && kind != .internal ? .error : nil
         )

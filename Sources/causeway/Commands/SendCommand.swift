@@ -146,7 +146,7 @@ struct SendCommand: ParsableCommand {
     private func isValid(_ record: [UInt8]) -> Bool {
         record.withUnsafeBytes { bytes in
             registrations
-                ? (try? Registration.decode(bytes)) != nil : (try? Command.decodeAnySize(bytes)) != nil
+                ? (try? Registration.decode(bytes)) != nil : (try? Command.decodeIgnoringBodyLimit(bytes)) != nil
         }
     }
 

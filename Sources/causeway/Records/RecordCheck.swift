@@ -85,7 +85,7 @@ struct RecordCheck {
     /// if the command stays too large.
     private func droppedFieldsRemark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
-            guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
+            guard let command = try? Command.decodeIgnoringBodyLimit(bytes), !command.fitsBodyLimit,
                 let smallerCommand = try? dropFields(of: command, in: bytes)
             else { return nil }
             return
@@ -148,7 +148,7 @@ struct RecordCheck {
             var messages: [(offset: Int, message: String)] = []
             switch kind {
             case .command:
-                let command = try Command.decodeAnySize(bytes)
+                let command = try Command.decodeIgnoringBodyLimit(bytes)
                 let smallerCommand = command.fitsBodyLimit ? nil : try dropFields(of: command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(nowSeconds: wallSeconds())

@@ -51,7 +51,7 @@ struct TimestampUpdater {
 
     private static func decode(_ record: [UInt8]) -> Result<Command, Fault> {
         record.withUnsafeBytes { bytes in
-            Result { () throws(Fault) in try Command.decodeAnySize(bytes) }
+            Result { () throws(Fault) in try Command.decodeIgnoringBodyLimit(bytes) }
         }
     }
 }

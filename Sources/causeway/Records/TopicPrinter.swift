@@ -16,7 +16,7 @@ final class TopicPrinter: ConsumerHandler {
     private static let bufferBytesMax = 1 << 20
 
     /// RD_KAFKA_RESP_ERR__TIMED_OUT, the error if the brokers send no records.
-    private static let silenceError = KafkaError(
+    private static let noRecordsError = KafkaError(
         code: -185,
         reason: "the brokers sent no records for \(silenceMillisecondsMax / 1_000) s"
     )
@@ -83,7 +83,7 @@ final class TopicPrinter: ConsumerHandler {
                 brokerMonitor.printIfUnreached(consumer.hasReachedBroker)
                 if !follows, Clock.monotonicMilliseconds > deadlineMilliseconds {
                     throw brokerMonitor.failureReason(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
-                        ?? Self.silenceError
+                        ?? Self.noRecordsError
                 }
                 guard buffer.isEmpty else {
                     flush()

@@ -166,7 +166,7 @@ struct ReplayReader {
             )
             if let failure { throw failure }
             if let nextOffset {
-                guard interruption.pendingSignal != nil else { throw silenceError }
+                guard interruption.pendingSignal != nil else { throw noRecordsError }
                 let unreadRange = PartitionRange(
                     partition: partitionRange.partition,
                     offsets: nextOffset..<partitionRange.offsets.upperBound
@@ -178,7 +178,7 @@ struct ReplayReader {
         return []
     }
 
-    private var silenceError: KafkaError {
+    private var noRecordsError: KafkaError {
         let seconds = Self.silenceMillisecondsMax / 1_000
         // -185 is RD_KAFKA_RESP_ERR__TIMED_OUT.
         return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")

@@ -181,7 +181,7 @@ struct ReplayRebuilder {
             collectedSubjects.removeAll(keepingCapacity: true)
         }
         guard let store else {
-            for call in collectedCalls { countAndRemember(call) }
+            for call in collectedCalls { countAndNoteToken(of: call) }
             return
         }
         waitForRateLimit(writing: collectedCalls.count)
@@ -238,19 +238,19 @@ struct ReplayRebuilder {
         return replies
     }
 
-    private mutating func countAndRemember(_ call: StoreCall<[UInt8]>) {
+    private mutating func countAndNoteToken(of call: StoreCall<[UInt8]>) {
         if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
         let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
-        guard let knownMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] else { return }
+        guard let knownRegisteredAtMilliseconds = tokenRegisteredAtMillisecondsByActivity[activity] else { return }
         switch call.operation {
         case .register(let token, _, _, _, _):
             tokenRegisteredAtMillisecondsByActivity[activity] = max(
                 token.registeredAtMilliseconds,
-                knownMilliseconds ?? 0
+                knownRegisteredAtMilliseconds ?? 0
             )
-        case .unregister(let milliseconds) where knownMilliseconds.map({ $0 <= milliseconds }) ?? false:
+        case .unregister(let milliseconds) where knownRegisteredAtMilliseconds.map({ $0 <= milliseconds }) ?? false:
             tokenRegisteredAtMillisecondsByActivity[activity] = .some(nil)
         default: break
         }

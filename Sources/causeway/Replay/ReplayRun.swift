@@ -43,7 +43,7 @@ struct ReplayRun {
         table = ReplayTable(bytesMax: options.memory << 20)
     }
 
-    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.hasLackedRoom }
+    var isComplete: Bool { unreadRanges.isEmpty && !isInterrupted && !hasRangeFaults && !table.wasFull }
 
     /// Reads the range into the table.
     mutating func read(_ range: ReplayRange) throws {
@@ -201,7 +201,7 @@ struct ReplayRun {
     }
 
     func reportIncomplete() {
-        if table.hasLackedRoom {
+        if table.wasFull {
             report("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
         }
         guard !unreadRanges.isEmpty else {

@@ -89,7 +89,7 @@ extension ReplayScope {
         let isLimited = onlyApp != nil || onlyActivity != nil
         guard let value else { return isLimited ? .skipped : .invalid(code: "emptyRecord", appIndex: nil) }
         do throws(Fault) {
-            let command = try Command.decodeAnySize(value)
+            let command = try Command.decodeIgnoringBodyLimit(value)
             guard let appIndex = appIndex(command.app, in: value) else {
                 return isLimited ? .skipped : .invalid(code: "unknownApp", appIndex: nil)
             }

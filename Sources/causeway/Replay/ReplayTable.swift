@@ -46,7 +46,7 @@ struct ReplayTable {
     /// The entries, by the activity's or audience's key in Redis.
     private(set) var entries: [[UInt8]: Entry] = [:]
     /// Whether the table had no room for a command.
-    private(set) var hasLackedRoom = false
+    private(set) var wasFull = false
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
@@ -62,7 +62,7 @@ struct ReplayTable {
     ) {
         guard var entry = entries[redisKey] else {
             guard usedBytes + Self.entryOverheadBytes + redisKey.count + candidate.byteCount <= bytesMax else {
-                hasLackedRoom = true
+                wasFull = true
                 return onDropped(.tableFull)
             }
             usedBytes += Self.entryOverheadBytes + redisKey.count + candidate.byteCount
@@ -127,7 +127,7 @@ struct ReplayTable {
             usedBytes += candidate.byteCount
             return
         }
-        hasLackedRoom = true
+        wasFull = true
         keptCandidate?.value = []
         keptCandidate?.key = nil
         usedBytes += keptCandidate?.byteCount ?? 0

@@ -14,7 +14,7 @@ struct ChildProcessTests {
     private func startChild(
         _ script: String,
         output: ChildProcess.StandardOutput = .log,
-        variables: [String] = ChildProcess.inheritedVariables
+        variables: [String] = ChildProcess.parentEnvironmentVariables
     ) throws -> ChildProcess {
         let command = ["/bin/sh", "-c", script]
         return try ChildProcess(name: "child", command: command, logFile: log, output: output, variables: variables)

@@ -148,18 +148,18 @@ struct FanoutTests {
         #expect(ProcessCPUTime.cpuNanoseconds(schedstat: "1234567 89 3\n") == 1_234_567)
         #expect(ProcessCPUTime.cpuNanoseconds(schedstat: "") == nil)
         #expect(try #require(ProcessCPUTime.cpuMicroseconds(of: getpid())) > 0)
-        let before = ProcessCPUTime.cpuMicrosecondsOfEndedChildren
+        let before = ProcessCPUTime.endedChildrenCPUMicroseconds
         let child = Process()
         child.executableURL = URL(fileURLWithPath: "/bin/sh")
         child.arguments = ["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]
         try child.start()
         child.waitUntilExit()
-        #expect(ProcessCPUTime.cpuMicrosecondsOfEndedChildren > before)
+        #expect(ProcessCPUTime.endedChildrenCPUMicroseconds > before)
     }
 
     @Test func `The bar goes from empty to full`() {
-        #expect(FanoutProgressBar.line("x", done: 0, of: 0) == "  waiting for x")
-        #expect(FanoutProgressBar.line("x", done: 0, of: 8).filter { $0 == "░" }.count == 40)
-        #expect(FanoutProgressBar.line("x", done: 1_500, of: 1_000).filter { $0 == "█" }.count == 40)
+        #expect(FanoutProgressBar.line("x", doneCount: 0, of: 0) == "  waiting for x")
+        #expect(FanoutProgressBar.line("x", doneCount: 0, of: 8).filter { $0 == "░" }.count == 40)
+        #expect(FanoutProgressBar.line("x", doneCount: 1_500, of: 1_000).filter { $0 == "█" }.count == 40)
     }
 }

@@ -21,7 +21,7 @@ import Testing
         offset: Int64
     ) {
         let due = 1_000 + offset
-        var wheel = TimerWheel(startMilliseconds: 1_000)
+        var wheel = TimerWheel(nowMilliseconds: 1_000)
         wheel.set(3, dueMilliseconds: due)
         var firedAtMilliseconds: Int64?
         for nowMilliseconds in 1_000...1_100 as ClosedRange<Int64> where !fire(&wheel, at: nowMilliseconds).isEmpty {
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `A timer that is already due fires at the end of the present tick`() {
-        var wheel = TimerWheel(startMilliseconds: 1_000)
+        var wheel = TimerWheel(nowMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 3)
         #expect(fire(&wheel, at: 1_000) == [])
         #expect(fire(&wheel, at: 1_008) == [1])
@@ -40,7 +40,7 @@ import Testing
 
     @Test(arguments: [1, 2, 7]) func `Timers beyond the wheel's span are not lost`(revolutionCount: Int64) {
         let due = revolutionCount * Self.wheelSpanMilliseconds + 123
-        var wheel = TimerWheel(startMilliseconds: 0)
+        var wheel = TimerWheel(nowMilliseconds: 0)
         wheel.set(9, dueMilliseconds: due)
         var nowMilliseconds: Int64 = 0
         var fired: [UInt32] = []
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func `A cleared timer never fires`() {
-        var wheel = TimerWheel(startMilliseconds: 0)
+        var wheel = TimerWheel(nowMilliseconds: 0)
         for index in 0..<5 as Range<UInt32> { wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: 100) }
         for index in [2, 0, 4, 2, 77] as [ActivityIndex] { wheel.clear(index) }
         #expect(wheel.isSet(2) == false)
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test func `A timer that fired may be set again`() {
-        var wheel = TimerWheel(startMilliseconds: 0)
+        var wheel = TimerWheel(nowMilliseconds: 0)
         wheel.set(1, dueMilliseconds: 10)
         #expect(fire(&wheel, at: 16) == [1])
         #expect(wheel.isSet(1) == false)
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test func `After a jump of the clock all due timers fire, and no others`() {
-        var wheel = TimerWheel(startMilliseconds: 0)
+        var wheel = TimerWheel(nowMilliseconds: 0)
         for index in 0..<1_000 as Range<UInt32> {
             wheel.set(ActivityIndex(rawValue: index), dueMilliseconds: Int64(index) * 1_000)
         }
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func `A clock that stops or goes back fires nothing`() {
-        var wheel = TimerWheel(startMilliseconds: 1_000)
+        var wheel = TimerWheel(nowMilliseconds: 1_000)
         wheel.set(1, dueMilliseconds: 1_500)
         #expect(fire(&wheel, at: 1_000) == [])
         #expect(fire(&wheel, at: 400) == [])
@@ -98,7 +98,7 @@ import Testing
     {
         var random = SplitMix64(simulationSeed: seed)
         var nowMilliseconds = Int64(random.number(0...100_000))
-        var wheel = TimerWheel(startMilliseconds: nowMilliseconds)
+        var wheel = TimerWheel(nowMilliseconds: nowMilliseconds)
         var dueTimes: [UInt32: Int64] = [:]
         for _ in 0..<2_000 {
             for _ in 0..<random.number(0...8) {

@@ -22,7 +22,7 @@ struct RoundClaim: BitwiseCopyable {
     /// When the pause before the present claim ended (monotonic milliseconds). Nil: it is the round's first claim. From
     /// this time on, the claim counts as held. The store may have granted it later, because after the pause the round
     /// may have waited for members. So `consecutiveLossCount` may begin again too early, which does no harm.
-    @CompactOptional private(set) var heldSinceMilliseconds: Int64?
+    @CompactOptional private(set) var pauseEndedAtMilliseconds: Int64?
     /// Since when the round waits for lost members (monotonic milliseconds): the core found that the store has lost the
     /// round, or may lack its members. Nil: the core has not found this since the last claim.
     @CompactOptional var membersLostSinceMilliseconds: Int64?
@@ -32,7 +32,7 @@ struct RoundClaim: BitwiseCopyable {
     /// Called when the round claims its range again after the pause.
     mutating func beginNewClaim(number: UInt64) {
         self.number = number
-        heldSinceMilliseconds = nextClaimAtMilliseconds
+        pauseEndedAtMilliseconds = nextClaimAtMilliseconds
         membersLostSinceMilliseconds = nil
     }
 }

@@ -24,13 +24,13 @@ struct RoundProgress: BitwiseCopyable {
     /// When the first version took over at the position at which the newest version begins (monotonic milliseconds);
     /// nil: no version has taken over yet. If several versions began at this position, the round has sent nothing since
     /// this time, and may close the older ones (``Audiences/closeOlderVersionsIfPoolsUnavailable(of:now:)``).
-    @CompactOptional var stalledSinceMilliseconds: Int64?
+    @CompactOptional var nothingSentSinceMilliseconds: Int64?
     /// Since when members have waited for their turns (UNIX milliseconds), for a metric (``RoundGauges``). It is the
     /// time at which the store admitted the first version of the present wait:
     /// - A wait begins with a version that joins the round while no member waits.
     /// - Versions that join during the wait leave the value as it is.
     /// - The wait ends when the round has reached all members. From then on the value has no meaning.
-    var unreachedMembersSinceWallMilliseconds: Int64 = 0
+    var membersWaitingSinceWallMilliseconds: Int64 = 0
 
     /// The position that the round has reached: no member below it waits for its turn. Usually it is ``sendPosition``.
     /// After a page whose last positions have no member, it is ``completedPosition``.

@@ -1,6 +1,6 @@
 import Delivery
 
-/// The places of a round (``RoundSlot``) in two queues of its app (``AppQueues``). The send queue has the rounds that
+/// The places of a round (``RoundSlot``) in two queues of its app (``AppWork``). The send queue has the rounds that
 /// may have something to send, the page queue those that need a page.
 struct RoundQueuePlaces: BitwiseCopyable {
     var isInSendQueue = false

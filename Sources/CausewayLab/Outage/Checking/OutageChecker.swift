@@ -135,18 +135,18 @@ struct OutageChecker {
                 "\(observations.activity): started again after \(push.arrivedAtMilliseconds - starts[0].arrivedAtMilliseconds) ms"
             )
         }
-        var firstMillisecondsByAlert: [String: Int64] = [:]
+        var firstAtMillisecondsByAlert: [String: Int64] = [:]
         for push in observations.appliedPushes where push.effect != .started {
             guard let alert = push.alert else { continue }
-            guard let firstMilliseconds = firstMillisecondsByAlert[alert] else {
-                firstMillisecondsByAlert[alert] = push.arrivedAtMilliseconds
+            guard let firstAtMilliseconds = firstAtMillisecondsByAlert[alert] else {
+                firstAtMillisecondsByAlert[alert] = push.arrivedAtMilliseconds
                 continue
             }
             let text =
-                "\(observations.activity): \(alert) again after \(push.arrivedAtMilliseconds - firstMilliseconds) ms"
+                "\(observations.activity): \(alert) again after \(push.arrivedAtMilliseconds - firstAtMilliseconds) ms"
             if alertRepeatCauses.contains(where: {
                 $0.allowsRepeatedAlert(
-                    firstAtMilliseconds: firstMilliseconds,
+                    firstAtMilliseconds: firstAtMilliseconds,
                     againAtMilliseconds: push.arrivedAtMilliseconds
                 )
             }) {
@@ -212,10 +212,10 @@ struct OutageChecker {
     private mutating func checkLifetime(_ observations: ActivityObservations) {
         guard let afterLifetime else { return }
         let shouldRestart = afterLifetime == .restart && observations.commands.contains { $0.event == .start }
-        checkPushCount(observations.lifetimeEnds, expected: 1, "\(observations.activity): ended by its lifetime")
+        checkPushCount(observations.lifetimeEnds, expectedCount: 1, "\(observations.activity): ended by its lifetime")
         checkPushCount(
             observations.restarts,
-            expected: shouldRestart ? 1 : 0,
+            expectedCount: shouldRestart ? 1 : 0,
             "\(observations.activity): started again after its lifetime"
         )
         if let screen = observations.screen, screen.isFinished == shouldRestart {
@@ -223,15 +223,16 @@ struct OutageChecker {
         }
     }
 
-    private mutating func checkPushCount(_ pushes: [OutageHistory.Push], expected: Int, _ description: String) {
-        if pushes.count < expected { findings.losses.append("\(description) \(pushes.count) times, not \(expected)") }
-        if pushes.count > expected { findings.repeats.append("\(description) \(pushes.count) times, not \(expected)") }
+    private mutating func checkPushCount(_ pushes: [OutageHistory.Push], expectedCount: Int, _ description: String) {
+        let finding = "\(description) \(pushes.count) times, not \(expectedCount)"
+        if pushes.count < expectedCount { findings.losses.append(finding) }
+        if pushes.count > expectedCount { findings.repeats.append(finding) }
     }
 
     // MARK: - The longest time from a command to its push
 
     private mutating func measureSilence(_ observations: ActivityObservations) {
-        var shownVersions: [(version: Version, milliseconds: Int64)] = []
+        var shownVersions: [(version: Version, atMilliseconds: Int64)] = []
         for push in observations.appliedPushes {
             guard let version = observations.command(of: push)?.version else { continue }
             if shownVersions.last.map({ $0.version < version }) ?? true {
@@ -239,7 +240,7 @@ struct OutageChecker {
             }
         }
         for command in observations.commandsUntilFirstEnd {
-            let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.milliseconds
+            let shownAtMilliseconds = shownVersions.first { $0.version >= command.version }?.atMilliseconds
             // A silence begins with a command, and ends with the first push that has the command's state or a newer
             // one. If no such push came, the silence lasts until the screens are read. It counts only if Causeway still
             // had to send such a push.

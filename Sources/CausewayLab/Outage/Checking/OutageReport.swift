@@ -26,9 +26,9 @@ struct OutageReport {
     }
 
     private func findingLines(_ label: String, _ texts: [String]) -> [String] {
-        let rest = texts.count - Self.findingsPerListMax
+        let omittedCount = texts.count - Self.findingsPerListMax
         return texts.prefix(Self.findingsPerListMax).map { "         \(label): \($0)" }
-            + (rest > 0 ? ["         \(label): and \(rest) more"] : [])
+            + (omittedCount > 0 ? ["         \(label): and \(omittedCount) more"] : [])
     }
 
     /// Returns the last line of the output, with the sums over all reports.

@@ -54,7 +54,7 @@ struct OutageHourCommand: ParsableCommand {
             schedule.outage,
             directory: directory.path,
             programs: try ProgramPaths(),
-            rebalancingBroker: nil
+            rebalancingBrokerCommand: nil
         )
         defer { deployment.end() }
         try deployment.start()

@@ -1,9 +1,9 @@
 import Delivery
 import LiveActivity
 
-/// The queues and counts of one app: queues of its rounds (``RoundSlot``), its joining members and its channels;
-/// counts, for example, of its pages and its pushes in flight.
-struct AppQueues: BitwiseCopyable {
+/// The work of one app in this core: queues of its rounds (``RoundSlot``), its joining members and its channels; and
+/// counts, for example of its pages and its pushes in flight.
+struct AppWork: BitwiseCopyable {
     // The send queue: the rounds that may have something to send.
     var firstRoundInSendQueue = RoundIndex.null
     var lastRoundInSendQueue = RoundIndex.null
@@ -41,94 +41,96 @@ extension Audiences {
     /// not delay the app's other audiences for long.
     private static var consecutivePushesMax: UInt16 { 64 }
 
-    mutating func enqueueRound(_ round: RoundIndex) {
+    mutating func addToSendQueue(_ round: RoundIndex) {
         guard !rounds[round].queuePlaces.isInSendQueue else { return }
         rounds[round].queuePlaces.isInSendQueue = true
         rounds[round].queuePlaces.nextInSendQueue = .null
         rounds[round].queuePlaces.consecutivePushCount = 0
         let appIndex = Int(rounds[round].appIndex)
-        appQueues[appIndex].sendQueueCount += 1
-        let (first, last) = (appQueues[appIndex].firstRoundInSendQueue, appQueues[appIndex].lastRoundInSendQueue)
+        apps[appIndex].sendQueueCount += 1
+        let (first, last) = (apps[appIndex].firstRoundInSendQueue, apps[appIndex].lastRoundInSendQueue)
         if last == .null {
-            (appQueues[appIndex].firstRoundInSendQueue, appQueues[appIndex].lastRoundInSendQueue) = (round, round)
+            (apps[appIndex].firstRoundInSendQueue, apps[appIndex].lastRoundInSendQueue) = (round, round)
         } else if rounds[round].queuePlaces.mustQueueAtFront {
             rounds[round].queuePlaces.nextInSendQueue = first
-            appQueues[appIndex].firstRoundInSendQueue = round
+            apps[appIndex].firstRoundInSendQueue = round
         } else {
             rounds[last].queuePlaces.nextInSendQueue = round
-            appQueues[appIndex].lastRoundInSendQueue = round
+            apps[appIndex].lastRoundInSendQueue = round
         }
     }
 
-    mutating func dequeueFirstRound(_ appIndex: Int) {
-        let round = appQueues[appIndex].firstRoundInSendQueue
+    mutating func removeFirstFromSendQueue(_ appIndex: Int) {
+        let round = apps[appIndex].firstRoundInSendQueue
         let next = rounds[round].queuePlaces.nextInSendQueue
         rounds[round].queuePlaces.isInSendQueue = false
-        appQueues[appIndex].firstRoundInSendQueue = next
-        if next == .null { appQueues[appIndex].lastRoundInSendQueue = .null }
-        appQueues[appIndex].sendQueueCount -= 1
+        apps[appIndex].firstRoundInSendQueue = next
+        if next == .null { apps[appIndex].lastRoundInSendQueue = .null }
+        apps[appIndex].sendQueueCount -= 1
     }
 
-    /// Moves the first round of an app's queue to the end, and ends its right to queue at the front
+    /// Moves the first round of an app's send queue to its end, and ends the round's right to queue at the front
     /// (`mustQueueAtFront`). At its next turn it may again send `consecutivePushesMax` pushes.
-    mutating func moveFirstRoundToEnd(_ appIndex: Int) {
-        let round = appQueues[appIndex].firstRoundInSendQueue
-        dequeueFirstRound(appIndex)
+    mutating func moveFirstToEndOfSendQueue(_ appIndex: Int) {
+        let round = apps[appIndex].firstRoundInSendQueue
+        removeFirstFromSendQueue(appIndex)
         rounds[round].queuePlaces.mustQueueAtFront = false
-        enqueueRound(round)
+        addToSendQueue(round)
     }
 
     /// Counts a push of the app's first round. After `consecutivePushesMax` pushes, the round goes to the end of the
     /// queue.
     mutating func countPushAndEndTurnIfDue(_ appIndex: Int) {
-        let round = appQueues[appIndex].firstRoundInSendQueue
+        let round = apps[appIndex].firstRoundInSendQueue
         rounds[round].queuePlaces.consecutivePushCount += 1
-        if rounds[round].queuePlaces.consecutivePushCount >= Self.consecutivePushesMax { moveFirstRoundToEnd(appIndex) }
+        if rounds[round].queuePlaces.consecutivePushCount >= Self.consecutivePushesMax {
+            moveFirstToEndOfSendQueue(appIndex)
+        }
     }
 
     /// Removes a round from all queues of its app, because its slot is being freed.
     mutating func removeFromQueues(_ round: RoundIndex) {
         let appIndex = Int(rounds[round].appIndex)
         if rounds[round].queuePlaces.isInSendQueue {
-            for _ in 0..<appQueues[appIndex].sendQueueCount {
-                if appQueues[appIndex].firstRoundInSendQueue == round {
-                    dequeueFirstRound(appIndex)
+            for _ in 0..<apps[appIndex].sendQueueCount {
+                if apps[appIndex].firstRoundInSendQueue == round {
+                    removeFirstFromSendQueue(appIndex)
                 } else {
-                    moveFirstRoundToEnd(appIndex)
+                    moveFirstToEndOfSendQueue(appIndex)
                 }
             }
         }
         guard rounds[round].queuePlaces.isInPageQueue else { return }
-        var waitingRound = appQueues[appIndex].firstRoundInPageQueue
-        appQueues[appIndex].firstRoundInPageQueue = .null
-        appQueues[appIndex].lastRoundInPageQueue = .null
+        var waitingRound = apps[appIndex].firstRoundInPageQueue
+        apps[appIndex].firstRoundInPageQueue = .null
+        apps[appIndex].lastRoundInPageQueue = .null
         while waitingRound != .null {
             let next = rounds[waitingRound].queuePlaces.nextInPageQueue
             rounds[waitingRound].queuePlaces.isInPageQueue = false
-            if waitingRound != round { enqueueRoundAwaitingPage(waitingRound) }
+            if waitingRound != round { addToPageQueue(waitingRound) }
             waitingRound = next
         }
     }
 
-    mutating func enqueueRoundAwaitingPage(_ round: RoundIndex) {
+    mutating func addToPageQueue(_ round: RoundIndex) {
         guard !rounds[round].queuePlaces.isInPageQueue else { return }
         rounds[round].queuePlaces.isInPageQueue = true
         rounds[round].queuePlaces.nextInPageQueue = .null
         let appIndex = Int(rounds[round].appIndex)
-        let last = appQueues[appIndex].lastRoundInPageQueue
+        let last = apps[appIndex].lastRoundInPageQueue
         if last == .null {
-            appQueues[appIndex].firstRoundInPageQueue = round
+            apps[appIndex].firstRoundInPageQueue = round
         } else {
             rounds[last].queuePlaces.nextInPageQueue = round
         }
-        appQueues[appIndex].lastRoundInPageQueue = round
+        apps[appIndex].lastRoundInPageQueue = round
     }
 
-    mutating func popRoundAwaitingPage(_ appIndex: Int) -> RoundIndex? {
-        let round = appQueues[appIndex].firstRoundInPageQueue
+    mutating func popFirstFromPageQueue(_ appIndex: Int) -> RoundIndex? {
+        let round = apps[appIndex].firstRoundInPageQueue
         guard round != .null else { return nil }
-        appQueues[appIndex].firstRoundInPageQueue = rounds[round].queuePlaces.nextInPageQueue
-        if appQueues[appIndex].firstRoundInPageQueue == .null { appQueues[appIndex].lastRoundInPageQueue = .null }
+        apps[appIndex].firstRoundInPageQueue = rounds[round].queuePlaces.nextInPageQueue
+        if apps[appIndex].firstRoundInPageQueue == .null { apps[appIndex].lastRoundInPageQueue = .null }
         rounds[round].queuePlaces.isInPageQueue = false
         return round
     }
