@@ -133,6 +133,11 @@ public final class Stream {
     /// Bytes that were written to the stream and that the socket has not taken.
     public var pendingOutputBytes: Int { output.count }
 
+    /// Bytes that were written to the stream and that the peer's system has not acknowledged. These are
+    /// `pendingOutputBytes` and the bytes in the kernel's buffer, which may be megabytes. Each read is a system call.
+    /// Under TLS the number is too high, because the kernel also counts what TLS adds.
+    public var unacknowledgedOutputBytes: Int { output.count + transport.unacknowledgedBytes }
+
     /// Ends the stream now. Discards the waiting output. The handler does not get `streamClosed`. Any callback may call
     /// it, and a second call does nothing.
     public func close() {

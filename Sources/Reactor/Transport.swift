@@ -74,6 +74,14 @@ struct Transport: ~Copyable {
         return SSL_has_pending(session) == 1
     }
 
+    /// The bytes that the socket has taken and that the peer's system has not acknowledged, with those that TLS added.
+    /// 0 if the kernel does not say it.
+    var unacknowledgedBytes: Int {
+        var count: Int32 = 0
+        guard descriptor >= 0, ioctl(descriptor, UInt(TIOCOUTQ), &count) == 0 else { return 0 }
+        return Int(count)
+    }
+
     /// Sends close_notify under TLS, if the socket takes it now: the peer then knows that no more output follows. Does
     /// nothing without TLS.
     mutating func sendCloseNotify() {

@@ -104,6 +104,27 @@ struct LimitTests {
         }
     }
 
+    /// The kernel's buffer of a connection takes about three megabytes. While the client reads them slowly, the socket
+    /// takes no more bytes. The server already waits for the request after the smaller body, whose end is still in the
+    /// buffer of the server's stream.
+    @Test(arguments: [820, 2_000])
+    func `A client that reads slowly gets its whole response`(lineCount: Int) async throws {
+        let line = [UInt8](repeating: UInt8(ascii: "x"), count: 4_095) + [UInt8(ascii: "\n")]
+        let body = (0..<lineCount).flatMap { _ in line }
+        let responder: TestServer.Responder = { _ in HTTPResponse(status: 200, contentType: "text/plain", body: body) }
+        try await TestServer.run(Self.limits { $0.idleTimeoutMilliseconds = 1_000 }, responder: responder) { server in
+            let client = try server.connect(receiveBufferBytes: 4_096)
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            _ = try client.read(until: "\r\n\r\n")
+            let slowLineCount = 40
+            for _ in 0..<slowLineCount {
+                _ = try client.read(until: "\n")
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(client.readToEnd().utf8.count == (lineCount - slowLineCount) * line.count)
+        }
+    }
+
     @Test func `The server does not wait for a slow handler`() async throws {
         let keptExchange = Mutex<HTTPExchange?>(nil)
         let responder: TestServer.Responder = { exchange in

@@ -1,4 +1,5 @@
-/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content and have no budgets.
+/// Crowds of compact phones (`CompactCrowd`). Unlike other phones, they accept any content, and have no budgets and no
+/// grace time: APNs responds with 410 as soon as a token is invalid, because a compact phone has no room for the time.
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {

@@ -46,9 +46,10 @@ final class HTTPServerConnection: StreamHandler {
 
     /// How many bytes were written to the stream so far.
     private var writtenBytes = 0
-    /// How many of `writtenBytes` had left the stream's buffer at the last `enforceDeadline`. If the number has grown
-    /// at the next call, the client still reads.
-    private var lastCheckedTakenBytes = 0
+    /// How many of `writtenBytes` the client's system had acknowledged at the last `enforceDeadline`. If the number has
+    /// grown at the next call, the client still reads. What has left the stream's buffer does not show this: a full
+    /// socket takes more bytes only when the client has read a third of the kernel's buffer, perhaps a megabyte.
+    private var acknowledgedBytesAtLastCheck = 0
 
     init(number: UInt64, descriptor: Int32, server: HTTPServerLoop) {
         self.number = number
@@ -255,19 +256,22 @@ final class HTTPServerConnection: StreamHandler {
 
     /// Ends the connection or refuses its request if the deadline has passed. Called every 200 ms.
     ///
-    /// First sets a later deadline in two cases: the client has taken bytes of its response since the last check, or no
-    /// byte of its `HTTPResponseStream` waits.
+    /// First sets a later deadline in two cases: the client has acknowledged bytes of its response since the last check,
+    /// or no byte of its `HTTPResponseStream` waits.
     func enforceDeadline() {
         let pendingBytes = stream.pendingOutputBytes
-        let takenBytes = writtenBytes - pendingBytes
+        let acknowledgedBytes = writtenBytes - stream.unacknowledgedOutputBytes
+        let isClientReading = acknowledgedBytes > acknowledgedBytesAtLastCheck
         switch phase {
         case .sending, .streaming, .ending:
-            let isClientReading = takenBytes > lastCheckedTakenBytes
             let isStreamEmpty = phase == .streaming && pendingBytes == 0
             if isClientReading || isStreamEmpty { setDeadline(limits.idleTimeoutMilliseconds) }
-        case .readingHead, .readingBody, .awaitingResponse: break
+        case .readingHead:
+            // The end of the last response may still wait in the stream's buffer. A close would discard it.
+            if isClientReading, unreadInput.isEmpty, pendingBytes > 0 { setDeadline(limits.idleTimeoutMilliseconds) }
+        case .readingBody, .awaitingResponse: break
         }
-        lastCheckedTakenBytes = takenBytes
+        acknowledgedBytesAtLastCheck = acknowledgedBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
         switch phase {
         case .readingHead where unreadInput.isEmpty: close()

@@ -208,7 +208,8 @@ extension Simulation {
                 // A newer version may end an older one before the round has reached all members. This happens while a
                 // host does not respond. It also happens after a crash, if the newer version was under way and the next
                 // owner has no room for its record.
-                let mayEndEarly = parameters.kind == .outages || hadCrash && rewindCount > 0
+                let mayEndEarly =
+                    parameters.kind == .outages || hadCrash && roundsWithoutRoom.contains(roundKey(of: range, command))
                 let mayLackMembers =
                     isSuperseded && (countedMemberCount == 0 || mayEndEarly && countedMemberCount < memberCount)
                 if countedMemberCount != memberCount, !mayLackMembers {
@@ -225,6 +226,26 @@ extension Simulation {
                 violations.append("\(command.number): \(sum) in ranges, \(total) in all")
             }
         }
+    }
+
+    /// Notes the round of a record that a core has just got, if the core had no room for it: it has passed the record
+    /// over, or it takes no record from this offset on.
+    func noteIfWithoutRoom(
+        _ record: SimulatedFanout,
+        at offset: Int64,
+        of partitionIndex: UInt32,
+        _ worker: SimulatedWorker
+    ) {
+        guard record.instruction.channel == nil, let partition = worker.core.partitions[partitionIndex] else { return }
+        let stopOffset = partition.pointee.passedOverRecords.receivingStopOffset ?? .max
+        guard partition.pointee.hasPassedOver(offset) || offset >= stopOffset,
+            let number = SimulatedText.number(after: "\"id\":\"", in: String(decoding: record.value, as: UTF8.self))
+        else { return }
+        roundsWithoutRoom.insert(roundKey(of: record.instruction.range, commands[number]))
+    }
+
+    private func roundKey(of range: SegmentRange, _ command: Command) -> RoundKey {
+        RoundKey(appIndex: 0, digest: Self.audienceDigest, range: range, isForStarts: command.isStart)
     }
 
     private func counts(in text: String) -> [String: Int] {

@@ -83,6 +83,8 @@ final class Simulation {
     var hadMembershipChange = false
     /// How often a worker began to read passed-over records again.
     var rewindCount = 0
+    /// The rounds with a record that a core got and had no room for.
+    var roundsWithoutRoom: Set<RoundKey> = []
     var wipe = SimulatedWipe()
 
     init(seed: UInt64, kind: SimulationParameters.Kind) {
@@ -267,11 +269,7 @@ final class Simulation {
         }
         for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isBeingRevoked {
             if let rewind = worker.core.rewindRequest(entry.indexInCore, now: worker.moment(nowMilliseconds)) {
-                worker.core.rewindBegan(
-                    entry.indexInCore,
-                    from: rewind.offset,
-                    now: worker.moment(nowMilliseconds)
-                )
+                worker.core.rewindBegan(entry.indexInCore, from: rewind.offset, now: worker.moment(nowMilliseconds))
                 worker.assignments[partition]?.nextOffset = rewind.offset
                 worker.assignments[partition]?.pausedUntilMilliseconds = nowMilliseconds + rewind.pauseMilliseconds
                 rewindCount += 1
@@ -295,6 +293,7 @@ final class Simulation {
                         now: worker.moment(nowMilliseconds)
                     )
                 }
+                noteIfWithoutRoom(record, at: next, of: entry.indexInCore, worker)
                 next += 1
             }
             worker.assignments[partition]?.nextOffset = next
