@@ -144,7 +144,8 @@ struct OperationHistory {
         Self.activities[below(hasMostlyHeldStarts ? Self.activities.count : 3)]
     }
 
-    private mutating func randomHeldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
+    /// Returns one of few commands, so that a hold is often repeated with the same command.
+    private mutating func randomHeldCommand() -> [UInt8] { Array("held \(below(5))".utf8) }
 
     /// Returns the digests of the audiences that a registration names; often nil. Most lists have at most two digests,
     /// out of four. The others have up to eight, out of 40, so that a member may leave more audiences than Redis can

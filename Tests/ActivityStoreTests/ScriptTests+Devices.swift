@@ -52,6 +52,23 @@ extension ScriptTests {
         #expect(comparison.verdict(.unregister(atMilliseconds: 199)) == .stale)
     }
 
+    /// The reply to the hold was lost. A registration has released the start before the worker repeats the hold.
+    @Test func `A repeated hold leaves the start to the registration that released it`() throws {
+        let comparison = try ScriptComparison(.device("phone"))
+        let type = "GameAttributes"
+        let hold = Operation.hold(attributesType: type, version: version(100), command: [1])
+        let registration = Operation.register(attributesType: type, registration: token("aa"), shownVersion: nil)
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.perform(registration).heldCommand == [1])
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.perform(registration).heldCommand == [1])
+        #expect(comparison.verdict(.hold(attributesType: type, version: version(100), command: [2])) == .retry)
+        comparison.settle(
+            Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)
+        )
+        #expect(comparison.verdict(hold) == .retry, "the start is not held any more")
+    }
+
     /// A registration has released a start. After a newer token was registered, another worker reads the older
     /// registration again.
     @Test func `A stale registration brings what is held for the known token`() throws {

@@ -177,6 +177,22 @@ import Testing
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
     }
 
+    /// The reply to the hold was lost. A registration has released the command before the worker repeats the hold.
+    @Test func `A repeated hold leaves the command to the registration that released it`() throws {
+        let comparison = try ScriptComparison()
+        let hold = Operation.hold(attributesType: nil, version: version(100), command: [1])
+        #expect(comparison.verdict(command(.update, 100)) == .noToken)
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.perform(makeRegistration("aa")).heldCommand == [1])
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.verdict(command(.update, 100)) == .send)
+        let hashBefore = comparison.server.hash(comparison.key.text)
+        #expect(comparison.verdict(hold) == .held)
+        #expect(comparison.server.hash(comparison.key.text) == hashBefore)
+        comparison.settle(acceptedSettlement(100))
+        #expect(comparison.verdict(hold) == .duplicate)
+    }
+
     @Test func `A state that the app already shows is not sent`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100)) == .noToken)

@@ -71,7 +71,7 @@ extension DeviceModel {
     }
 
     mutating func countRepeatedAlert(of earlier: Alert) {
-        if lostResponseTimes.mayHaveLostResponse(sentAtMilliseconds: earlier.rangAtMilliseconds) {
+        if lostResponseTimes.mayHaveLostResponse(rangAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeatCount += 1
         } else {
             senderFaults.faultyAlertRepeatCount += 1

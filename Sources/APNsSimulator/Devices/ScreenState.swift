@@ -35,8 +35,9 @@ struct SenderFaultCounts {
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponseTimes {
-    /// A response may be lost if a connection ended or became half open at most this long after the response was sent.
-    /// Any connection counts, because only times are kept here.
+    /// A response may be lost if a connection ended or became half open at most this long after the push's alert rang.
+    /// Any connection counts, because only times are kept here. Without ``Faults`` that delay responses, the response
+    /// is sent when the alert rings. With delays of about a second or more, the counts are not reliable.
     static let lookbackMilliseconds: Int64 = 2_000
     private static let timesMax = 32
 
@@ -48,8 +49,8 @@ struct LostResponseTimes {
         times.append(atMilliseconds)
     }
 
-    func mayHaveLostResponse(sentAtMilliseconds: Int64) -> Bool {
-        times.contains { $0 - Self.lookbackMilliseconds <= sentAtMilliseconds && sentAtMilliseconds <= $0 }
+    func mayHaveLostResponse(rangAtMilliseconds: Int64) -> Bool {
+        times.contains { $0 - Self.lookbackMilliseconds <= rangAtMilliseconds && rangAtMilliseconds <= $0 }
     }
 }
 

@@ -75,7 +75,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     ) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
-        if token != nil { return (StoreReply(.retry), .unchanged) }
+        if token != nil {
+            // If the activity holds this command already, the reply to an earlier call was lost, and the token came
+            // later. The worker that registers the token gets the command, so the caller must not send it too.
+            guard newestIsHeld, heldCommand?.command == command else { return (StoreReply(.retry), .unchanged) }
+            return (StoreReply(.held), .renewed)
+        }
         versionPhase = .held
         heldCommand = HeldCommand(version: version, isEnd: newestIsEnd, command: command, hasAlert: hasAlert)
         return (StoreReply(.held), .renewed)

@@ -48,9 +48,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         if typeState.heldStarts.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
             return (StoreReply(.superseded), .unchanged)
         }
+        let newStart = Start(activity: start.activity, version: start.version, command: command)
+        // If the start is held already, the reply to an earlier call was lost. If a token has come since, the worker
+        // that registers it gets the start, so the caller must not send it too.
+        if typeState.heldStarts.contains(newStart) { return (StoreReply(.held), .renewed) }
         if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
         if otherStarts.count >= startsMax { return (StoreReply(.full), .unchanged) }
-        let newStart = Start(activity: start.activity, version: start.version, command: command)
         let olderStarts = otherStarts.filter { $0.version <= start.version }
         statesByAttributesType[type, default: AttributesTypeState()].heldStarts =
             olderStarts + [newStart] + otherStarts.filter { $0.version > start.version }

@@ -174,8 +174,17 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   if operation == 'hold' then
     if phase == @NO_VERSION@ or newestVersion ~= ARGV[5] then return 'superseded' end
     if phase == @SETTLED@ or phase == @NOT_SHOWN@ then return 'duplicate' end
-    if form > 0 then return 'retry' end
-    held = ARGV[2] .. ARGV[3]
+    local newHeld = ARGV[2] .. ARGV[3]
+    if form > 0 then
+      -- If the value holds this command already, the reply to an earlier call was lost, and the token came later. The
+      -- worker that registers the token gets the command. So the caller must not send it too. The value is written
+      -- again, because the reply may have to wait until replicas have the command.
+      local isHeldAlready = phase >= @HELD@ and phase <= @SENDING_HELD_ALERT@ and held == newHeld
+      if not isHeldAlready then return 'retry' end
+      store(sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1))
+      return 'held'
+    end
+    held = newHeld
     store(sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. char((ARGV[4] == '1' and @HELD_ALERT@ or @HELD@) + keptBits)
       .. sub(value, @AT_PHASE@ + 1, @AT_REGISTERED@ - 1))
     return 'held'

@@ -64,6 +64,7 @@ end
 if operation == 'holdStart' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(callRedis('HMGET', key, 't' .. suffix, 'w' .. suffix))
+  local newStart = pack('<I2I4', #activity, #command) .. version .. activity .. command
   local starts, insertionIndex, position = {}, nil, 1
   while w and position <= #w do
     local heldVersion, heldActivity, _, nextPosition = readHeldStart(w, position)
@@ -72,13 +73,18 @@ if operation == 'holdStart' then
       if not insertionIndex and heldVersion > version then insertionIndex = #starts end
     elseif heldVersion > version then
       return 'superseded'
+    elseif sub(w, position, nextPosition - 1) == newStart then
+      -- The reply to an earlier call was lost. If a token has come since, the worker that registers it gets the start.
+      -- So the caller must not send it too. The field is written again, because the reply may have to wait until
+      -- replicas have the start.
+      writeFields({'w' .. suffix, w}, DEVICE_EXPIRY)
+      return 'held'
     end
     position = nextPosition
   end
   if t and #t > @TIME_DIGITS@ then return 'retry' end
   if #starts >= HELD_STARTS_MAX then return 'full' end
-  table.insert(starts, insertionIndex or #starts + 1,
-    pack('<I2I4', #activity, #command) .. version .. activity .. command)
+  table.insert(starts, insertionIndex or #starts + 1, newStart)
   writeFields({'w' .. suffix, table.concat(starts)}, DEVICE_EXPIRY)
   return 'held'
 end

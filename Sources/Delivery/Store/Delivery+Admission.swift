@@ -171,9 +171,8 @@ extension Delivery {
 
     /// Asks Redis to hold the current command until a token registers.
     ///
-    /// Known issue: if Redis' reply is lost, two records may have the command: this one, and the registration that
-    /// releases it. Redis admits both with the same timestamp, because the worker of the first admission may have died
-    /// before it sent anything. So the command may be sent twice.
+    /// If Redis' reply is lost, the call is made again. Meanwhile a registration may have released the command. Redis
+    /// then replies `held`, and not `retry`, so that only the record of the registration sends the command.
     mutating func hold(_ record: RecordIndex, of activity: ActivityIndex) {
         // An earlier admission may have raised the timestamp in the body. Redis must hold the timestamp of the
         // command's own version.

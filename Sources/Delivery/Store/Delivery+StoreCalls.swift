@@ -78,8 +78,7 @@ extension Delivery {
         case .hold:
             let command = writeHeldCommand(of: slot)
             guard !isStart else { return .holdStart(slot.pointee.heldStart, command: command) }
-            let hasAlert = slot.pointee.mayReplaceHeldAlert
-            return .hold(version: slot.pointee.version, command: command, hasAlert: hasAlert)
+            return .hold(version: slot.pointee.version, command: command, hasAlert: slot.pointee.hasAlert)
         case .registerToken: return registerOperation(of: slot)
         case .unregisterActivity, .unregisterDevice:
             return .unregister(atMilliseconds: slot.pointee.token.registeredAtWallMilliseconds)

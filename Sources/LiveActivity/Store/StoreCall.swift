@@ -55,7 +55,8 @@ public struct StoreCall<Bytes> {
         ///   version. It would replace the held command, although perhaps no worker ever sent the start.
         case recordStart(version: Version)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
-        /// `retry` if a token was registered since the admission.
+        /// `retry` if a token was registered since the admission. A repeated call for a command that is held already
+        /// gets `held`, even if a token was registered since: the registration of this token gets the command.
         case hold(version: Version, command: Bytes, hasAlert: Bool)
         /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
         /// `full`.
@@ -116,7 +117,9 @@ public struct StoreCall<Bytes> {
             registration: TokenRegistration<Bytes>?
         )
         /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
-        /// `retry` if the device has a token; or `full` if too many starts wait for this token.
+        /// `retry` if the device has a token; or `full` if too many starts wait for this token. A repeated call for a
+        /// start that is held already gets `held`, even if the device has a token now, as in
+        /// ``hold(version:command:hasAlert:)``.
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token. A device has one registration for each attributes type. The device stays in
         /// an audience while at least one of these registrations names the audience. Reply:

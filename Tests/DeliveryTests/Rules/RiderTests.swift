@@ -47,6 +47,26 @@ import Testing
         #expect(try core.oldestCall.admission?.mayReplaceHeldAlert == true)
     }
 
+    /// If Redis held the newer state as one with an alert, each later state would need a second admission.
+    @Test(arguments: [.alert(-301), .update(1)] as [String])
+    func `A state that does not carry the held alert is held without an alert`(held: String) throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: held)
+        core.reply(.noToken)
+        #expect(core.outstandingCalls == ["hold u2"])
+        #expect(try !core.oldestCall.holdsAlert)
+    }
+
+    @Test func `A state that carries the held alert is held with it`() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1))
+        core.reply(.noToken)
+        #expect(core.outstandingCalls == ["hold u2"])
+        #expect(try core.oldestCall.holdsAlert)
+    }
+
     @Test func `If Redis offers a held alert twice, the newer state fails`() {
         let core = CoreHarness()
         core.receive(.update(2))
