@@ -50,6 +50,34 @@ import Testing
         #expect(harness.committableOffset == 65)
     }
 
+    /// The last owner had version 2 under way, but read its record in another partition. Meanwhile records of this
+    /// partition come all the time. (R4)
+    @Test func `In a busy partition, a round waits ten minutes for the versions of its last owner`() throws {
+        var checkpoint = Checkpoint(completedPosition: 0, newestSettledVersion: Version.zero)
+        checkpoint.entries = ([1, 2] as [Int64])
+            .map { Version(timestamp: RoundHarness.startSeconds + $0, sequence: 0) }
+            .map { Checkpoint.Entry(version: $0, startPosition: 0) }
+        let harness = RoundHarness()
+        harness.join(SimulatedNames.names[0][0])
+        harness.storeCheckpoint(try #require(checkpoint.encode()))
+        harness.appendCommand(1)
+        harness.performPendingWork()
+        let unreadable = SimulatedFanout(value: [], instruction: harness.log[0].instruction)
+        func passTime(seconds: Int) {
+            for _ in 0..<seconds / 5 {
+                harness.advanceClock(milliseconds: 5_000)
+                harness.log.append(unreadable)
+                harness.readLog()
+            }
+        }
+        passTime(seconds: 595)
+        let phase = harness.core.rounds[harness.firstRound].phase
+        #expect(phase == .awaitingVersions && harness.committableOffset == 0)
+        passTime(seconds: 10)
+        #expect(harness.sendAndAcceptPushes().isEmpty, "the members of version 1 get version 2 from another worker")
+        #expect(harness.core.roundCount == 0 && harness.committableOffset == Int64(harness.log.count))
+    }
+
     @Test func `A broadcast and its rider survive when their partition is reassigned and the channel's is revoked`()
         throws
     {

@@ -72,6 +72,23 @@ import Testing
         )
     }
 
+    /// The last owner has committed offset 40, but stopped before it had written marks.
+    @Test func `Marks that were never written do not count as lost`() {
+        var unmarkedStatus = status()
+        unmarkedStatus.isUnmarked = true
+        #expect(
+            next(unmarkedStatus, ("a", nil), ("b", nil), isFirstCheck: true)
+                == .reread([0, 1], from: nil, isPrimaryEmptied: false)
+        )
+        #expect(next(unmarkedStatus, ("a", "a 100 -"), isFirstCheck: true) == .keep)
+        // Another primary has a mark, or the first check has written one. So the missing mark is lost.
+        #expect(
+            next(unmarkedStatus, ("a", nil), ("b", "b 100 -"), isFirstCheck: true)
+                == .reread([0], from: nil, isPrimaryEmptied: true)
+        )
+        #expect(next(unmarkedStatus, ("a", nil)) == .reread([0], from: nil, isPrimaryEmptied: true))
+    }
+
     @Test func `A rereading in progress is completed once`() {
         #expect(next(status((26, false)), ("a", "a - 1a")) == .keep)
         #expect(next(status((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)

@@ -63,6 +63,21 @@ struct ReplayRebuildTests {
         #expect(try scene.reasonCounts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 
+    /// A worker logs the same warning.
+    @Test func `If Redis may evict what is rebuilt, the rebuild warns and continues`() throws {
+        let scene = try ReplayScene()
+        try scene.redis.ask("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrationsTopic)
+        let run = try scene.replay("rebuild", "--registrations", "--execute")
+        #expect(run.exitCode == 0 && run.output.contains(/registrations written +1/))
+        let warning = #"its maxmemory-policy must be noeviction, but is "volatile-lru""#
+        #expect(
+            run.errors
+                == "causeway replay rebuild: Redis may evict keys, and then pushes may be repeated: \(warning)\n"
+        )
+        #expect(try scene.inspection(of: "a").token != nil)
+    }
+
     @Test func `What Redis already knows stays unchanged`() throws {
         let scene = try ReplayScene()
         try scene.produce([scene.registration("a", at: scene.nowSeconds - 60)], to: ReplayScene.registrationsTopic)

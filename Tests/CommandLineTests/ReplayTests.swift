@@ -114,6 +114,15 @@ struct ReplayTests {
         #expect(try scene.reasonCounts(scene.replay("report", "--offsets", "0:4-4", "--json")) == ["underWay": 1])
     }
 
+    /// The command failed, so the replay reopens it in Redis.
+    @Test func `If Redis may evict keys, a replay that changes Redis warns and sends`() throws {
+        let (scene, _) = try makeScene()
+        try scene.redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
+        #expect(run.exitCode == 0 && run.output.contains("1 sent, 1 acknowledged, 0 failed"))
+        #expect(run.errors.contains("must be noeviction, but is \"allkeys-lru\"\n"), "\(run.errors)")
+    }
+
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try makeScene()
         // Error 10 is MSG_SIZE_TOO_LARGE. After this error librdkafka does not repeat a produce request.

@@ -42,6 +42,30 @@ struct RedisLossTests {
         }
     }
 
+    /// Redis is away from the group's beginning. The first worker commits an invalid record, which needs no Redis, and
+    /// stops. So there are no marks although an offset is committed.
+    @Test func `A worker that never reached Redis makes no other worker report a loss of all data`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, deployment in
+                try deployment.stopRedis()
+                return text
+            }
+            defer { run.close() }
+            try run.send(Data("{}".utf8), key: "invalid")
+            try run.awaitMetrics("a dead letter") { ($0.sum("causeway_dead_letters_total") ?? 0) == 1 }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+            try run.deployment.restartRedis()
+            try run.deployment.startWorker()
+            try run.awaitMarks()
+            let scrape = try run.awaitMetrics("partitions that were read again") {
+                ($0.sum("causeway_redis_losses_total") ?? 0) >= 1 && $0.sum("causeway_partitions_rereading") == 0
+            }
+            #expect(scrape.sum("causeway_redis_losses_total", ["cause": "emptied"]) == 0)
+            try run.awaitMetrics("no lag") { $0.hasAllDependencies && $0.sum("causeway_consumer_lag_records") == 0 }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+
     /// Redis has kept its data. The worker notices the new process and reads records again, but the phones get no
     /// second push.
     @Test func `After a restart of Redis with its data, no push is repeated`() async throws {

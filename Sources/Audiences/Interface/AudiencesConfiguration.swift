@@ -58,6 +58,9 @@ public struct AudiencesConfiguration: Sendable {
     /// named: the newest admitted version, or one that the last owner of the partition had under way. Some such records
     /// never come, for example after partitions were added to the fan-out topic.
     public var newerVersionWaitMillisecondsMax: Int64 = 10_000
+    /// The longest time that a round waits for the versions that the last owner had under way, even if records of its
+    /// partition come all the time. After an outage, it may take minutes to read the partition up to these versions.
+    public var versionsOfLastOwnerWaitMillisecondsMax: Int64 = 600_000
     /// The planned maximum of members in a range (``SegmentRange``). It and the estimated size of the audience decide
     /// the number of ranges. A range gets more members if more than 256 ranges would be needed, or if the audience
     /// grows afterwards.
@@ -88,6 +91,7 @@ public struct AudiencesConfiguration: Sendable {
         precondition(
             longRetryPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0
                 && newerVersionWaitMillisecondsMax > 0
+                && versionsOfLastOwnerWaitMillisecondsMax >= newerVersionWaitMillisecondsMax
         )
         precondition(membersPerRangeMax > 0)
     }

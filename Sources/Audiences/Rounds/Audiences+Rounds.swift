@@ -139,7 +139,8 @@ extension Audiences {
 
     /// Ends the wait for the versions that the last owner had under way, if the wait was long enough. Returns whether
     /// the wait has ended; if not, the round's timer is set. The wait ends `newerVersionWaitMillisecondsMax` after the
-    /// partition's last record or the reply to the claim, whichever came later.
+    /// partition's last record or the reply to the claim, whichever came later. If records come all the time, it ends
+    /// `versionsOfLastOwnerWaitMillisecondsMax` after the reply. (R4)
     ///
     /// A version's record may never come. For example, partitions were added to the fan-out topic, and the last owner
     /// read the record from another partition and settled it there.
@@ -150,11 +151,12 @@ extension Audiences {
         )?
         .pointee
         .lastRecordAtMilliseconds
-        let waitBeganAtMilliseconds = max(
-            rounds[round].checkpoints.requestedAtMilliseconds,
-            lastRecordAtMilliseconds ?? .min
+        let repliedAtMilliseconds = rounds[round].checkpoints.requestedAtMilliseconds
+        let waitEndMilliseconds = min(
+            max(repliedAtMilliseconds, lastRecordAtMilliseconds ?? .min)
+                + configuration.newerVersionWaitMillisecondsMax,
+            repliedAtMilliseconds + configuration.versionsOfLastOwnerWaitMillisecondsMax
         )
-        let waitEndMilliseconds = waitBeganAtMilliseconds + configuration.newerVersionWaitMillisecondsMax
         guard waitEndMilliseconds <= now.monotonicMilliseconds else {
             wake(round, at: waitEndMilliseconds)
             return false

@@ -15,7 +15,8 @@ extension Intake {
             // lane that has its activity's newer states.
             let assignment = assignments.insert(partition, lane: Int(partition.partition) % setup.mailboxes.count)
             if assignment.lane == nil { writeLog(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
-            sendLaneOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
+            noteUnlessMarked(partition)
+            sendLaneOrder(.assign, partition, committedOffset: findCommittedOffset(of: partition))
         }
         rereading.makePublicationDue()
         rereading.makePartitionCountRequestDue()

@@ -33,6 +33,8 @@ struct RereadingState {
     /// Committed offsets (0 if nothing is committed) that the Kafka thread requested itself, because the assignment
     /// gave no start position. Usually the group coordinator had not responded at the assignment.
     fileprivate var fetchedStartOffsets: [TopicPartition: Int64] = [:]
+    /// The partitions that have perhaps no marks yet. Their commits say so (``CommitMetadata``).
+    var unmarkedPartitions: Set<TopicPartition> = []
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitionCount: Int?
     fileprivate var needsPartitionCount = true
@@ -55,6 +57,7 @@ struct RereadingState {
     mutating func remove(_ partition: TopicPartition) {
         reportedProgress[partition] = nil
         fetchedStartOffsets[partition] = nil
+        unmarkedPartitions.remove(partition)
     }
 }
 
@@ -93,6 +96,7 @@ extension Intake {
         if loop.nowMilliseconds >= rereading.offsetRequestDueMilliseconds, isAnyBrokerUp == true {
             fetchUnknownOffsets()
         }
+        noteWrittenMarks()
         publishStatus()
     }
 
@@ -127,10 +131,12 @@ extension Intake {
     ///
     /// A partition without a lane has no marks either, because its records are not read.
     private var markedPartitions: [TopicPartition] {
-        assignments.assignedPartitions.filter {
-            let hasMarks = $0.topic.index == Self.commandsTopicIndex || $0.topic.index == Self.registrationsTopicIndex
-            return hasMarks && assignments[$0]?.lane != nil
-        }
+        assignments.assignedPartitions.filter { Self.hasMarks($0.topic) && assignments[$0]?.lane != nil }
+    }
+
+    /// Whether the partitions of a topic have marks.
+    static func hasMarks(_ topic: TopicIdentifier) -> Bool {
+        topic.index == commandsTopicIndex || topic.index == registrationsTopicIndex
     }
 
     /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown:
@@ -147,7 +153,8 @@ extension Intake {
                     assignmentNumber: entry.assignmentNumber,
                     startOffset: startOffset,
                     settledEndOffset: findSettledEndOffset(of: partition, entry),
-                    rereading: entry.rereading.map { ($0.identifier, $0.isComplete) }
+                    rereading: entry.rereading.map { ($0.identifier, $0.isComplete) },
+                    isUnmarked: rereading.unmarkedPartitions.contains(partition)
                 )
             },
             registrationPartitionCount: rereading.registrationPartitionCount
@@ -311,7 +318,7 @@ extension Intake {
         if let progress = rereading.reportedProgress[partition] {
             return progress.committableOffset == endOffset ? progress.metadata : []
         }
-        let committedOffset = consumer.committedOffsets[partition]
+        let committedOffset = findCommittedOffset(of: partition)
         return committedOffset?.offset == endOffset ? committedOffset?.metadata ?? [] : []
     }
 

@@ -243,6 +243,11 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         // Push the record only if no other waits for the lane. The records of a partition must stay in order.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
+        // The partition was assigned while its lane was paused. Pause it only now, with its first record: while
+        // librdkafka begins to read a partition, it can lose a pause, or never read the partition.
+        if isPaused(lane: lane) {
+            consumer.pause([TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)])
+        }
         return false
     }
 
@@ -308,13 +313,7 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
                     partition: report.partition
                 )
                 rereading.reportedProgress[topicPartition] = progress
-                let error = consumer.storeOffset(
-                    topic: TopicIdentifier(index: report.topic),
-                    partition: report.partition,
-                    nextOffset: progress.committableOffset,
-                    metadata: progress.metadata
-                )
-                if let error { reportError(error) }
+                storeOffset(progress, of: topicPartition)
             }
         }
     }

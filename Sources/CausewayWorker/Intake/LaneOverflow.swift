@@ -3,14 +3,15 @@
 /// - *Flowing*: no record waits. Next: *waiting* when a record finds the inbox full.
 /// - *Waiting*: the Kafka thread polls no records. Next: *flowing* when all records are in the inbox; *paused* when
 ///   records have waited for `pauseAfterMilliseconds`.
-/// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. Next:
-///   *flowing* when all records are in the inbox and the inbox is half empty.
+/// - *Paused*: the lane's partitions are paused. If a partition is assigned meanwhile, its first record waits here
+///   too, and then the partition is paused. Next: *flowing* when all records are in the inbox and the inbox is half
+///   empty.
 struct LaneOverflow {
     /// How long a record may wait for room in the inbox before the lane's partitions are paused. A pause discards
     /// fetched records, which must be fetched again, so a short wait is better.
     static let pauseAfterMilliseconds: Int64 = 1_000
     /// With this many waiting records, the Kafka thread stops polling. A lane rarely reaches this number, because
-    /// librdkafka returns no records of a paused partition, except a few while the pause takes effect.
+    /// librdkafka returns no records of a paused partition.
     static let entriesMax = 4_096
 
     var entries: [InboxEntry] = []

@@ -63,6 +63,9 @@ struct PartitionRereadingStatus: Equatable, Sendable {
     var settledEndOffset: Int64
     /// The last rereading that began, and whether it is complete.
     var rereading: (identifier: UInt64, isComplete: Bool)?
+    /// Whether the partition has perhaps no marks yet: it is new to the group, or the last commit says so
+    /// (``CommitMetadata``).
+    var isUnmarked = false
 
     static func == (left: PartitionRereadingStatus, right: PartitionRereadingStatus) -> Bool {
         left.topic == right.topic && left.partition == right.partition
@@ -70,6 +73,7 @@ struct PartitionRereadingStatus: Equatable, Sendable {
             && left.startOffset == right.startOffset && left.settledEndOffset == right.settledEndOffset
             && left.rereading?.identifier == right.rereading?.identifier
             && left.rereading?.isComplete == right.rereading?.isComplete
+            && left.isUnmarked == right.isUnmarked
     }
 }
 
@@ -84,8 +88,8 @@ enum MarkAction: Equatable {
     /// probably settled no record of the partition before: nothing is missing.
     case writeFirstMarks([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
-    /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of the primaries had no
-    /// mark.
+    /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of the primaries has lost
+    /// its mark.
     case reread([Int], from: Int64?, isPrimaryEmptied: Bool)
     /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])
@@ -113,10 +117,13 @@ enum MarkAction: Equatable {
             }
             let offsets = lackingPrimaries.map { primaries[$0].mark?.storedEndOffset }
             let firstMissingOffset = offsets.contains(nil) ? nil : offsets.compactMap(\.self).min()
+            // The last owner stopped before it wrote the first marks, so the missing marks do not show that Redis lost
+            // anything. But nobody knows whether it did, so read the records again.
+            let hadNoMarks = isFirstCheck && status.isUnmarked && primaries.allSatisfy { $0.mark == nil }
             return .reread(
                 lackingPrimaries,
                 from: firstMissingOffset,
-                isPrimaryEmptied: lackingPrimaries.contains { primaries[$0].mark == nil }
+                isPrimaryEmptied: !hadNoMarks && lackingPrimaries.contains { primaries[$0].mark == nil }
             )
         }
         let primariesWithIncompleteMark = primaries.indices.filter { primaries[$0].mark?.rereadingIdentifier != nil }

@@ -137,6 +137,7 @@ actor StoreWatch {
         assignmentNumbersWithCheckedMarks.formUnion(
             statuses.map(\.assignmentNumber).filter { !failedAssignmentNumbers.contains($0) }
         )
+        mailbox.publishMarks(of: assignmentNumbersWithCheckedMarks)
         return true
     }
 

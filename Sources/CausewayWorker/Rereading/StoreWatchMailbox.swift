@@ -7,6 +7,7 @@ final class StoreWatchMailbox: Sendable {
         var statuses: [PartitionRereadingStatus] = []
         var registrationPartitionCount: Int?
         var requests: [RereadingRequest] = []
+        var markedAssignmentNumbers: Set<UInt32> = []
     }
 
     private let state = Mutex(State())
@@ -17,6 +18,13 @@ final class StoreWatchMailbox: Sendable {
 
     /// The number of partitions of the registrations topic; nil: not known yet.
     var registrationPartitionCount: Int? { state.withLock(\.registrationPartitionCount) }
+
+    /// The assignments whose partitions have marks on all primaries that replied, complete or not.
+    var markedAssignmentNumbers: Set<UInt32> { state.withLock(\.markedAssignmentNumbers) }
+
+    func publishMarks(of assignmentNumbers: Set<UInt32>) {
+        state.withLock { $0.markedAssignmentNumbers = assignmentNumbers }
+    }
 
     func publish(_ statuses: [PartitionRereadingStatus], registrationPartitionCount: Int?) {
         state.withLock {

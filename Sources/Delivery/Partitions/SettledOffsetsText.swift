@@ -19,7 +19,7 @@
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`. In this many bytes, the
     /// form `b` has a bit for each of about 24,000 offsets.
-    static let bytesMax = 4_096
+    package static let bytesMax = 4_096
     static let payloadBytesMax = (bytesMax - headBytes) * 6 / 8
     /// A text of the form `r` names at most `rangesMax` ranges of settled offsets. A text of the form `b` names only
     /// offsets less than `bitsMax` above the committable one. An offset beyond both limits cannot be named.

@@ -185,7 +185,7 @@ package enum LogKindCatalog {
             "redis-replaced",
             .warning,
             "Redis was restarted or replaced",
-            "A primary was restarted, or a replica replaced it. Its last writes may be missing, so their records are read again.",
+            "A primary was restarted or replaced, or a worker stopped before it reached Redis. Writes may be missing, so their records are read again.",
             "Nothing, if the restart or failover was intended."
         ),
         define(

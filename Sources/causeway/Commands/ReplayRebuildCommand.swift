@@ -86,6 +86,7 @@ struct ReplayRebuildCommand: ParsableCommand {
             try rebuild(&run, &newRebuilder)
         }
         run.progress.erase()
+        run.reportWarnings(rebuilder?.store?.warnings ?? [])
         let isInterrupted = run.interruption.pendingSignal != nil
         if let failure, !isInterrupted { run.report(failure) }
         // After a failure, print a report only if the rebuild may have changed Redis.

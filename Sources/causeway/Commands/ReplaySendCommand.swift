@@ -83,6 +83,7 @@ struct ReplaySendCommand: ParsableCommand {
             }
         }
         sender?.finish(isStoppingAtOnce: failure != nil || run.interruption.pendingSignal != nil)
+        run.reportWarnings(sender?.redisWarnings ?? [])
         if let failure {
             run.report(failure)
             // The replay has sent nothing, so print no report.

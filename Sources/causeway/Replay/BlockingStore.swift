@@ -13,6 +13,7 @@ final class BlockingStore {
     static let iterationWaitMillisecondsMax: Int32 = 100
     /// The pause before a failed call is made again.
     static let retryPauseMilliseconds: Int64 = 200
+    private static let warningsMax = 16
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
@@ -22,6 +23,8 @@ final class BlockingStore {
     /// The store of audiences; nil before the first call about an audience, and after `close`.
     private var audienceStore: AudienceStore?
     private var isClosed = false
+    /// What the servers warned of, each warning once. Kept after `close`.
+    private(set) var warnings: [RedisWarning] = []
 
     init(configuration: RedisConfiguration) throws {
         loop = try EventLoop()
@@ -100,7 +103,10 @@ extension BlockingStore: ActivityStoreHandler {
     }
     func redisReady() {}
     func redisLost(_ reason: RedisError) { activityCalls.handleConnectionLoss(reason) }
-    func redisWarned(_ warning: RedisWarning) {}
+    func redisWarned(_ warning: RedisWarning) {
+        // Each server of a cluster warns, and each again after a lost connection.
+        if !warnings.contains(warning), warnings.count < Self.warningsMax { warnings.append(warning) }
+    }
 }
 
 extension BlockingStore: AudienceStoreHandler {

@@ -131,6 +131,10 @@ struct ReplayRun {
 
     func report(_ line: String) { StandardStreams.printError("\(name): \(line)") }
 
+    func reportWarnings(_ warnings: [RedisWarning]) {
+        for warning in warnings { report(warning.text) }
+    }
+
     /// Prints a line for one command if `--verbose` is set.
     ///
     /// - Parameter isSent: whether the replay has sent the commands. The text then says "sent" instead of "would be

@@ -41,6 +41,8 @@ struct ReplaySender {
     /// Kafka but may still be reopened in Redis, and why the calls failed.
     private(set) var settlementFailure: (count: Int, reason: RedisError)?
     private var appIdentifiers: [[UInt8]]
+    /// What Redis warned of. Set by `finish`.
+    private(set) var redisWarnings: [RedisWarning] = []
 
     init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, commandsPerSecond: Double)
         throws
@@ -141,6 +143,7 @@ struct ReplaySender {
         } catch {
             settlementFailure = (calls.count, error)
         }
+        redisWarnings = store?.warnings ?? []
         store?.close()
         store = nil
     }

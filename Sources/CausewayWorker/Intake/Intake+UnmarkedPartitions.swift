@@ -1,0 +1,54 @@
+import Delivery
+import Kafka
+
+/// Partitions that have perhaps no marks yet (R24). Until `StoreWatch` has written the first marks, the commits of such
+/// a partition say so (``CommitMetadata``).
+extension Intake {
+    /// Notes a partition at its assignment if it has perhaps no marks: it is new to the group, or the last commit says
+    /// so.
+    func noteUnlessMarked(_ partition: TopicPartition) {
+        guard Self.hasMarks(partition.topic) else { return }
+        let startPosition = consumer.startPositions[partition]
+        let isNew = startPosition == SeekPosition.beginning || startPosition == SeekPosition.offset(0)
+        let metadata = consumer.committedOffsets[partition]?.metadata ?? []
+        if isNew || CommitMetadata.isUnmarked(metadata) { rereading.unmarkedPartitions.insert(partition) }
+    }
+
+    /// Returns what the group had committed for a partition at its assignment, without the note about marks.
+    func findCommittedOffset(of partition: TopicPartition) -> CommittedOffset? {
+        guard var committedOffset = consumer.committedOffsets[partition] else { return nil }
+        committedOffset.metadata = CommitMetadata.settledOffsetsText(in: committedOffset.metadata)
+        return committedOffset
+    }
+
+    func storeOffset(_ progress: PartitionProgress, of partition: TopicPartition) {
+        let error = consumer.storeOffset(
+            topic: partition.topic,
+            partition: partition.partition,
+            nextOffset: progress.committableOffset,
+            metadata: CommitMetadata.compose(
+                settledOffsetsText: progress.metadata,
+                isUnmarked: rereading.unmarkedPartitions.contains(partition)
+            )
+        )
+        if let error { reportError(error) }
+    }
+
+    /// Forgets the unmarked partitions that `StoreWatch` has marked meanwhile, and commits their offsets again, without
+    /// the note.
+    func noteWrittenMarks() {
+        guard !rereading.unmarkedPartitions.isEmpty else { return }
+        let markedAssignmentNumbers = setup.storeWatchMailbox.markedAssignmentNumbers
+        for partition in rereading.unmarkedPartitions {
+            guard let assignmentNumber = assignments[partition]?.assignmentNumber,
+                markedAssignmentNumbers.contains(assignmentNumber)
+            else { continue }
+            rereading.unmarkedPartitions.remove(partition)
+            let committedProgress = findCommittedOffset(of: partition)
+                .map { PartitionProgress(committableOffset: $0.offset, metadata: $0.metadata) }
+            if let progress = rereading.reportedProgress[partition] ?? committedProgress {
+                storeOffset(progress, of: partition)
+            }
+        }
+    }
+}

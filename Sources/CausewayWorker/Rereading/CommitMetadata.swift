@@ -1,0 +1,24 @@
+import Delivery
+
+/// The metadata of a commit: which records above the committed offset are settled (`SettledOffsetsText`), and whether
+/// the partition has perhaps no marks yet (``PartitionMark``).
+///
+/// A worker may commit before it has reached Redis for the first time: for example, an invalid record needs no Redis.
+/// Without the note, the partition's next owner would take marks that were never written for lost ones. It would then
+/// report that Redis has lost all its data. (R24)
+enum CommitMetadata {
+    /// The first byte if the partition has perhaps no marks yet. No text of `SettledOffsetsText` begins with this byte.
+    private static let unmarkedNote = UInt8(ascii: "-")
+
+    /// Leaves the note out if there is no room for it.
+    static func compose(settledOffsetsText: [UInt8], isUnmarked: Bool) -> [UInt8] {
+        isUnmarked && settledOffsetsText.count < SettledOffsetsText.bytesMax
+            ? [unmarkedNote] + settledOffsetsText : settledOffsetsText
+    }
+
+    static func isUnmarked(_ metadata: [UInt8]) -> Bool { metadata.first == unmarkedNote }
+
+    static func settledOffsetsText(in metadata: [UInt8]) -> [UInt8] {
+        isUnmarked(metadata) ? Array(metadata.dropFirst()) : metadata
+    }
+}

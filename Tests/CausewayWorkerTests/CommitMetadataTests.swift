@@ -1,0 +1,26 @@
+import Delivery
+import Testing
+
+@testable import CausewayWorker
+
+/// A commit says whether its partition has perhaps no marks yet. (R24)
+@Suite struct CommitMetadataTests {
+    @Test(arguments: [[], [5..<6, 8..<20]] as [[Range<Int64>]])
+    func `The settled offsets are read as they were written, with and without the note`(ranges: [Range<Int64>]) {
+        let text = SettledOffsetsText.encode(ranges, above: 3)
+        for isUnmarked in [false, true] {
+            let metadata = CommitMetadata.compose(settledOffsetsText: text, isUnmarked: isUnmarked)
+            #expect(CommitMetadata.isUnmarked(metadata) == isUnmarked)
+            #expect(CommitMetadata.settledOffsetsText(in: metadata) == text)
+        }
+    }
+
+    @Test func `Metadata that is as long as a broker accepts has no note`() {
+        let longText = [UInt8](repeating: UInt8(ascii: "1"), count: SettledOffsetsText.bytesMax)
+        #expect(CommitMetadata.compose(settledOffsetsText: longText, isUnmarked: true) == longText)
+        let shorterText = Array(longText.dropLast())
+        let metadata = CommitMetadata.compose(settledOffsetsText: shorterText, isUnmarked: true)
+        #expect(metadata.count == SettledOffsetsText.bytesMax)
+        #expect(CommitMetadata.settledOffsetsText(in: metadata) == shorterText)
+    }
+}
