@@ -74,6 +74,50 @@ import Testing
         }
     }
 
+    /// When APNs has created the new channel, the registry has no entry that says that the deletion is planned.
+    @Test func `A replacement takes over the plan of a lost channel that another worker has deleted meanwhile`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let plannedEntry = try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            try await fixture.deleteAtAPNs(entry.channel)
+            let requestCount = try await fixture.simulator.statistics().managementRequestCount
+            try await fixture.delayNextResponse(milliseconds: 4_000)
+            async let replacement = worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
+            try await eventuallyInTask("a request for APNs' list") {
+                try await fixture.simulator.statistics().managementRequestCount > requestCount
+            }
+            try await otherWorker.delete(plannedEntry, at: otherWorker.managedEnvironment)
+            let successor = try await replacement
+            #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == .max)
+        }
+    }
+
+    /// APNs' list lacks the channel. Another worker deletes it before the comparison comes to its entry.
+    @Test func `A comparison does not replace a lost channel that another worker has deleted`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let managedEnvironment = await worker.managedEnvironment
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let plannedEntry = try await worker.change(entry) { $0.deletionDueMilliseconds = .max }
+            let content = try await worker.readRegistry(Self.appEnvironment)
+            let reconciliation = Reconciliation(
+                listedChannels: [],
+                listedAtMilliseconds: .max,
+                content: content,
+                isUnderWay: { _ in false },
+                deletesUnknownChannels: false,
+                nowMilliseconds: readWallClockMilliseconds()
+            )
+            try #require(reconciliation.lostEntries == [plannedEntry])
+            try await otherWorker.delete(plannedEntry, at: otherWorker.managedEnvironment)
+            _ = try await worker.carryOut(reconciliation, content: content, at: managedEnvironment)
+            #expect(try await fixture.channelsAtAPNs() == [])
+        }
+    }
+
     // MARK: - Ends
 
     /// The worker that admitted the end dies while it waits for the creation.
@@ -119,6 +163,30 @@ import Testing
         }
     }
 
+    /// Another worker has begun the deletion, and has noticed a start. The audience ends before this worker's decision.
+    @Test func `An end plans the deletion of a channel that another worker keeps because of an earlier start`()
+        async throws
+    {
+        try await ChannelKeeperFixture.run { fixture in
+            let (worker, otherWorker) = (try await fixture.makeKeeper(), try await fixture.makeKeeper())
+            let managedEnvironment = await worker.managedEnvironment
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            let deletingEntry = try await worker.change(entry) {
+                ($0.deletionDueMilliseconds, $0.state) = (1, .deleting)
+            }
+            try fixture.admit(.end, to: Self.audience)
+            fixture.server.command("CONFIG", "RESETSTAT")
+            let planning = Task { try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment) }
+            try await eventuallyInTask("a lookup of the entry") {
+                fixture.server.command("INFO", "commandstats").contains { $0.contains("cmdstat_hmget") }
+            }
+            try await otherWorker.change(deletingEntry) { ($0.deletionDueMilliseconds, $0.state) = (nil, .active) }
+            try await planning.value
+            let presentEntry = try await fixture.entry(of: Self.audience, by: worker)
+            #expect(presentEntry.state == .active && presentEntry.deletionDueMilliseconds != nil)
+        }
+    }
+
     /// The worker that admitted the end has died before it planned the deletion.
     @Test func `The new channel of an ended audience gets the planned deletion that the lost one lacks`()
         async throws
@@ -144,7 +212,38 @@ import Testing
             #expect(entry.deletionDueMilliseconds == nil)
             let successor = try await worker.replace(entry.channel, of: Self.audience, at: worker.managedEnvironment)
             #expect(successor.channel != entry.channel && successor.deletionDueMilliseconds == nil)
+            // A worker reads the end again, for example after a crash.
+            try await Self.planDeletionAfterEnd(by: worker, at: worker.managedEnvironment)
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == successor)
         }
+    }
+
+    /// The channel is older than the end. An operator cancels its planned deletion with `causeway channels create`.
+    @Test func `A channel that an operator keeps after the end stays until the next end`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let managedEnvironment = await worker.managedEnvironment
+            _ = try await worker.create(Self.audience, Self.appEnvironment)
+            try fixture.admit(.end, to: Self.audience)
+            try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment)
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            #expect(entry.deletionDueMilliseconds == nil)
+            _ = try await worker.reconcile(Self.appEnvironment, deletesUnknownChannels: false)
+            // A worker reads the end again, for example after a crash.
+            try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment)
+            #expect(try await fixture.entry(of: Self.audience, by: worker) == entry)
+            try fixture.admit(.start, to: Self.audience)
+            try fixture.admit(.end, to: Self.audience)
+            try await Self.planDeletionAfterEnd(by: worker, at: managedEnvironment)
+            #expect(try await fixture.entry(of: Self.audience, by: worker).deletionDueMilliseconds != nil)
+        }
+    }
+
+    private static func planDeletionAfterEnd(
+        by worker: ChannelKeeper,
+        at managedEnvironment: ChannelKeeper.ManagedEnvironment
+    ) async throws {
+        try await worker.planDeletionAfterEnd(of: audience, at: managedEnvironment, storedUntilWallMilliseconds: 0)
     }
 
     // MARK: - Starts
@@ -175,18 +274,36 @@ import Testing
         }
     }
 
-    /// No start names a channel that is not in the audience's hash, and APNs may have deleted the channel already.
+    /// Another worker has removed the channel from the audience's hash, and has not decided yet, or has died. A start
+    /// may have named the channel before.
     ///
-    /// - Parameter hasPlan: whether the entry still has its plan. An older release keeps the plan until the deletion
-    ///   ends.
+    /// - Parameter isAtAPNs: false: a worker of an older release has deleted the channel at APNs. Such a worker keeps
+    ///   the plan until the deletion ends.
     @Test(arguments: [true, false])
-    func `A deletion that has begun is completed if the audience's hash has lost the channel`(hasPlan: Bool)
+    func `A deletion that is not decided is cancelled by a start if APNs still has the channel`(isAtAPNs: Bool)
         async throws
     {
         try await ChannelKeeperFixture.run { fixture in
             let worker = try await fixture.makeKeeper()
             let entry = try await worker.create(Self.audience, Self.appEnvironment)
-            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.state) = (hasPlan ? 1 : nil, .deleting) }
+            try await worker.change(entry) { ($0.deletionDueMilliseconds, $0.state) = (1, .deleting) }
+            try await worker.removeChannelFromAudienceHash(of: entry)
+            if !isAtAPNs { try await fixture.deleteAtAPNs(entry.channel) }
+            try fixture.admit(.start, to: Self.audience)
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try await worker.readEntries(Self.appEnvironment) == (isAtAPNs ? [entry] : []))
+            #expect(try await fixture.channelsAtAPNs() == (isAtAPNs ? [entry.channel] : []))
+            let channelInAudienceHash = try fixture.channelInAudienceHash(of: Self.audience)
+            #expect(channelInAudienceHash == (isAtAPNs ? entry.channelFieldValue : nil))
+        }
+    }
+
+    /// The entry has no plan any more: another worker has decided, and APNs may have deleted the channel already.
+    @Test func `A deletion that is decided is completed although the audience has been started`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            try await worker.change(entry) { $0.state = .deleting }
             try await worker.removeChannelFromAudienceHash(of: entry)
             try fixture.admit(.start, to: Self.audience)
             try await worker.maintain(worker.managedEnvironment)

@@ -64,6 +64,21 @@ import Testing
         }
     }
 
+    /// A newer release may have written the note that the tombstone is missing. The note's field names the audience.
+    @Test func `A missing tombstone whose note cannot be read is written`() async throws {
+        try await ChannelKeeperFixture.run { fixture in
+            let worker = try await fixture.makeKeeper()
+            let entry = try await worker.create(Self.audience, Self.appEnvironment)
+            _ = try await worker.delete(Self.audience, Self.appEnvironment)
+            try fixture.topic.publish(entry)
+            fixture.server.command("HSET", ChannelKeeperFixture.registryKey, "d:\(Self.audience)", "?")
+            try await worker.maintain(worker.managedEnvironment)
+            #expect(try fixture.publishedEntry(of: Self.audience) == nil)
+            let fields = fixture.server.command("HKEYS", ChannelKeeperFixture.registryKey)
+            #expect(!fields.contains("d:\(Self.audience)"), "\(fields)")
+        }
+    }
+
     // MARK: - Comparisons with APNs' list
 
     /// The registry has the old intent of an interrupted creation. A comparison deletes each listed channel that no

@@ -17,6 +17,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil in the
     /// state `active`: no deletion is planned. Nil in the state `deleting`: a start can no longer cancel the deletion.
     package var deletionDueMilliseconds: Int64?
+    /// An end of the audience in spite of which an operator wants the channel: when Redis admitted the end, UNIX
+    /// milliseconds. This end plans no deletion; a later end does. Nil: there is none. Stored only in Redis' registry.
+    package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Stored only in Redis' registry. Has no meaning while `state` is `deleting`: the topic may then have the active
     /// entry, the `deleting` one, or none.
@@ -27,6 +30,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         case createdAtMilliseconds = "createdAt"
         case state
         case deletionDueMilliseconds = "deleteAfter"
+        case disregardedEndMilliseconds = "disregardedEnd"
         case isPublished
     }
 
@@ -57,7 +61,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// The value of the channel's record in `causeway.channels`.
     package var recordValue: [UInt8] {
         var entry = self
-        entry.isPublished = nil
+        (entry.disregardedEndMilliseconds, entry.isPublished) = (nil, nil)
         return entry.json
     }
 
@@ -69,6 +73,21 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package init?(json: [UInt8]) {
         guard let entry = StableJSON.decode(Self.self, json) else { return nil }
         self = entry
+    }
+
+    /// Reads a note that the tombstone of an audience is missing. A tombstone needs only the audience's name, and the
+    /// note's field has this name. So if this release cannot read the note, the result is an entry without a channel.
+    init(tombstoneNote json: [UInt8], of audience: String, _ appEnvironment: AppEnvironment) {
+        self =
+            ChannelEntry(json: json)
+            ?? ChannelEntry(
+                app: appEnvironment.app,
+                environment: appEnvironment.environment,
+                audience: audience,
+                channel: "",
+                storage: .none,
+                createdAtMilliseconds: 0
+            )
     }
 
     /// The channel as the audience's hash in Redis has it. When Redis admits a command, the script reads the channel

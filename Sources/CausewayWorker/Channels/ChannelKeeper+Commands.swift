@@ -1,4 +1,3 @@
-import APNs
 import Redis
 
 /// The operations of the command line `causeway channels`.
@@ -46,15 +45,7 @@ extension ChannelKeeper {
     ) async throws(ChannelFailure) -> (entry: ChannelEntry, existsAtAPNs: Bool)? {
         let managedEnvironment = try requireManagedEnvironment(appEnvironment)
         guard let entry = try restoreAndReadEntry(audience, at: managedEnvironment) else { return nil }
-        do throws(ChannelError) {
-            _ = try await managedEnvironment.channelManagement.read(entry.channel)
-            return (entry, true)
-        } catch {
-            guard error.cause == .refused(.channelNotRegistered) else {
-                throw ChannelFailure(error, retryPauseEndMilliseconds: nowMilliseconds)
-            }
-            return (entry, false)
-        }
+        return (entry, try await existsAtAPNs(entry.channel, at: managedEnvironment))
     }
 
     package func create(_ audience: String, _ appEnvironment: AppEnvironment) async throws(ChannelFailure)

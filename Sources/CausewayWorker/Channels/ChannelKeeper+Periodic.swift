@@ -28,16 +28,13 @@ extension ChannelKeeper {
         }
         guard lease != nil else { return }
         let nowMilliseconds = nowMilliseconds
-        // Work in a random order. If a partition of the topic has no leader, the first entry of that partition stops
-        // the work on the entries behind it. In a fixed order, the same entries would be left out each time.
-        let entries = content.entries.shuffled()
-        let entriesToDelete = entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
-        let unpublishedEntries = entries.filter {
+        let entriesToDelete = content.entries.filter { $0.mustBeDeleted(nowMilliseconds: nowMilliseconds) }
+        let unpublishedEntries = content.entries.filter {
             $0.isPublished != true && !$0.mustBeDeleted(nowMilliseconds: nowMilliseconds)
         }
         let failures = [
             try await publishAndWriteEachToAudienceHash(unpublishedEntries),
-            try await forEachUntilTransientFailure(content.entriesWithoutTombstone.shuffled()) {
+            try await forEachUntilTransientFailure(content.entriesWithoutTombstone) {
                 keeper,
                 entry throws(ChannelFailure) in
                 try keeper.repeatTombstone(forAudienceOf: entry)
@@ -65,7 +62,10 @@ extension ChannelKeeper {
         }
     }
 
-    /// Runs `body` for each item. A lasting failure concerns one channel, so the loop continues with the other items.
+    /// Runs `body` for each item, in a random order. If a partition of the topic has no leader, the first entry of that
+    /// partition stops the work on the items behind it. In a fixed order, the same items would be left out each time.
+    ///
+    /// A lasting failure concerns one channel, so the loop continues with the other items.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     /// - Throws: a transient failure, at once. A service is probably down, and each further item would wait for its
@@ -75,7 +75,7 @@ extension ChannelKeeper {
         _ body: (isolated ChannelKeeper, Item) async throws(ChannelFailure) -> Void
     ) async throws(ChannelFailure) -> ChannelFailure? {
         var firstFailure: ChannelFailure?
-        for item in items {
+        for item in items.shuffled() {
             do throws(ChannelFailure) {
                 try await body(self, item)
             } catch {
@@ -267,6 +267,10 @@ extension ChannelKeeper {
                 try await keeper.deleteUnlessStarted(entry, at: managedEnvironment)
             },
             try await forEachUntilTransientFailure(reconciliation.lostEntries) { keeper, entry throws(ChannelFailure) in
+                // Minutes may have passed since the registry was read. If another worker has begun to delete the
+                // channel since then, the audience needs no other one.
+                let presentEntry = try keeper.readEntry(of: entry.audience, at: managedEnvironment)
+                guard presentEntry?.mustBeReplaced(entry.channel) == true else { return }
                 _ = try await keeper.replace(entry.channel, of: entry.audience, at: managedEnvironment)
             },
         ]

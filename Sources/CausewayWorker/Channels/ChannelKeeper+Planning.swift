@@ -21,8 +21,8 @@ extension ChannelKeeper {
     }
 
     /// Plans the deletion of an ended audience's channel. Cancels a planned deletion instead if the audience has been
-    /// started again. Waits while another process creates the channel. Tries again if another process changes the
-    /// entry.
+    /// started again. Waits while another process creates the channel, or decides whether it stays. Tries again if
+    /// another process changes the entry.
     func planDeletionUnlessStarted(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -35,7 +35,10 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    guard entry.state == .active else { return true }
+                    // Another process has begun the deletion. Without a planned time, it has decided to delete the
+                    // channel. Otherwise it may still keep the channel because of an earlier start. Then this end needs
+                    // a new plan.
+                    guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
                 return try !registry.isChannelBeingCreated(audience, managedEnvironment.appEnvironment)
@@ -46,9 +49,15 @@ extension ChannelKeeper {
     }
 
     /// Plans the deletion of a channel. Cancels the planned deletion instead if the audience has been started again.
+    /// Does nothing if an operator wants the channel in spite of the end.
     ///
     /// - Returns: false if another worker has changed the entry meanwhile.
     private func planOrCancelDeletion(of entry: ChannelEntry, dueMilliseconds: Int64) throws(RedisError) -> Bool {
+        if let disregardedEndMilliseconds = entry.disregardedEndMilliseconds,
+            try registry.readAudienceEnd(entry.app, entry.audience)?.atMilliseconds == disregardedEndMilliseconds
+        {
+            return true
+        }
         var presentEntry = entry
         if try !registry.isAudienceStarted(of: entry) {
             guard let plannedEntry = try planDeletion(of: entry, dueMilliseconds: dueMilliseconds) else {
@@ -94,17 +103,22 @@ extension ChannelKeeper {
     /// same time, the first one decides, and the others find that the entry has changed.
     ///
     /// - Parameter wasInAudienceHash: whether the hash had the channel until the caller removed it. False: another
-    ///   worker removed the channel earlier, and may already have deleted it at APNs. The channel is then deleted even
-    ///   if the audience has been started.
+    ///   worker removed the channel earlier, and has died before it decided, or has not decided yet. A start may have
+    ///   named the channel before that, so the start still counts. But a worker of an older release keeps the planned
+    ///   time in the entry until the deletion ends. So first ask whether APNs still has the channel.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
-    func confirmDeletion(of entry: ChannelEntry, wasInAudienceHash: Bool) throws(ChannelFailure) -> ChannelEntry? {
+    func confirmDeletion(
+        of entry: ChannelEntry,
+        at managedEnvironment: ManagedEnvironment,
+        wasInAudienceHash: Bool
+    ) async throws(ChannelFailure) -> ChannelEntry? {
         guard entry.deletionDueMilliseconds != nil else { return entry }
+        var isKept = try convertRedisErrors { () throws(RedisError) in try registry.isAudienceStarted(of: entry) }
+        if isKept, !wasInAudienceHash { isKept = try await existsAtAPNs(entry.channel, at: managedEnvironment) }
         var decidedEntry = entry
         decidedEntry.deletionDueMilliseconds = nil
+        if isKept { (decidedEntry.state, decidedEntry.isPublished) = (.active, nil) }
         let (isDecided, presentEntry) = try convertRedisErrors { () throws(RedisError) -> (Bool, ChannelEntry?) in
-            if wasInAudienceHash, try registry.isAudienceStarted(of: entry) {
-                (decidedEntry.state, decidedEntry.isPublished) = (.active, nil)
-            }
             let isDecided = try registry.replaceIfUnchanged(entry, with: decidedEntry)
             return (isDecided, isDecided ? decidedEntry : try registry.readPresentEntry(forAudienceOf: entry))
         }
@@ -116,10 +130,17 @@ extension ChannelKeeper {
 
     /// Cancels the planned deletion of a channel.
     ///
+    /// - Parameter disregardedEndMilliseconds: the end in spite of which an operator wants the channel; nil: there is
+    ///   none.
     /// - Returns: the entry without a planned deletion; nil if another worker has changed the entry since it was read.
-    func cancelDeletion(of entry: ChannelEntry) throws(ChannelFailure) -> ChannelEntry? {
-        guard entry.deletionDueMilliseconds != nil else { return entry }
-        let activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
+    func cancelDeletion(of entry: ChannelEntry, disregardedEndMilliseconds: Int64? = nil) throws(ChannelFailure)
+        -> ChannelEntry?
+    {
+        guard
+            entry.deletionDueMilliseconds != nil || entry.disregardedEndMilliseconds != disregardedEndMilliseconds
+        else { return entry }
+        var activeEntry = Self.makeEntryWithoutPlannedDeletion(entry)
+        activeEntry.disregardedEndMilliseconds = disregardedEndMilliseconds
         let isChanged = try convertRedisErrors { () throws(RedisError) in
             try registry.replaceIfUnchanged(entry, with: activeEntry)
         }
@@ -148,7 +169,8 @@ extension ChannelKeeper {
                 entry.createdAtMilliseconds <= end.atMilliseconds,
                 let presentEntry = try registry.readEntry(managedEnvironment.appEnvironment, audience: entry.audience),
                 presentEntry.channel == entry.channel, presentEntry.state == .active,
-                presentEntry.deletionDueMilliseconds == nil
+                presentEntry.deletionDueMilliseconds == nil,
+                presentEntry.disregardedEndMilliseconds != end.atMilliseconds
             else { return }
             let plannedEntry = try planDeletion(
                 of: presentEntry,
@@ -181,7 +203,7 @@ extension ChannelKeeper {
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none. If its deletion is planned, the result is the
     ///     planned time, or nil if the audience has been started again. If its deletion is not planned, and its channel
-    ///     is newer than the audience's end, an operator wants a channel: the result is nil.
+    ///     is newer than the audience's end or disregards this end, an operator wants a channel: the result is nil.
     ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
     ///     audience has not ended again since, the result is nil, unless `lostEntry` has a planned deletion.
     func readDeletionDueMilliseconds(
@@ -198,7 +220,12 @@ extension ChannelKeeper {
         guard let end = try registry.readAudienceEnd(newEntry.app, newEntry.audience),
             end.atMilliseconds != endBeforeRequestMilliseconds
         else { return nil }
-        if let lostEntry, lostEntry.createdAtMilliseconds > end.atMilliseconds { return nil }
+        if let lostEntry,
+            lostEntry.createdAtMilliseconds > end.atMilliseconds
+                || lostEntry.disregardedEndMilliseconds == end.atMilliseconds
+        {
+            return nil
+        }
         return computeDeletionDueMilliseconds(of: newEntry, after: end, at: managedEnvironment)
     }
 
@@ -207,16 +234,16 @@ extension ChannelKeeper {
     /// than the end: a slow worker has sent it late.
     ///
     /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If
-    ///   this is still the audience's last end, the deletion is cancelled.
+    ///   this is still the audience's last end, the deletion is cancelled, and this end plans no other one.
     /// - Returns: the present entry; nil if another worker has changed the entry since it was read.
     func cancelDeletionUnlessEnded(of entry: ChannelEntry, endBeforeRequestMilliseconds: Int64?)
         throws(ChannelFailure) -> ChannelEntry?
     {
-        guard entry.deletionDueMilliseconds != nil else { return entry }
+        guard entry.deletionDueMilliseconds != nil || endBeforeRequestMilliseconds != nil else { return entry }
         let end = try convertRedisErrors { () throws(RedisError) in
             try registry.readAudienceEnd(entry.app, entry.audience)
         }
         if let end, end.atMilliseconds != endBeforeRequestMilliseconds { return entry }
-        return try cancelDeletion(of: entry)
+        return try cancelDeletion(of: entry, disregardedEndMilliseconds: end?.atMilliseconds)
     }
 }

@@ -11,7 +11,8 @@ import Redis
 ///
 /// Known issue: a worker may die, or Redis may fail, between the write and the next read of the registry. Then the
 /// topic and the audience's hash may keep an old entry or channel. An old channel in the audience's hash is
-/// replaced when APNs refuses the next update to this channel.
+/// replaced when APNs refuses the next update to this channel. Also, a start that is admitted just between a late write
+/// and the next read may name a channel that is being deleted.
 extension ChannelKeeper {
     /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again
     /// if the registry has changed since its last write.
@@ -42,24 +43,38 @@ extension ChannelKeeper {
     /// - Parameters:
     ///   - writtenEntry: what this process last wrote to the topic about the audience; nil: a tombstone.
     ///   - entry: names the app, the environment and the audience.
-    func repairTopic(after writtenEntry: ChannelEntry?, forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
+    ///   - hasTombstoneNote: whether the registry notes that the audience's tombstone is missing. Then this call
+    ///     removes the note when the topic needs no tombstone any more.
+    func repairTopic(
+        after writtenEntry: ChannelEntry?,
+        forAudienceOf entry: ChannelEntry,
+        hasTombstoneNote: Bool = false
+    ) throws(ChannelFailure) {
         var writtenEntry = writtenEntry
+        var hasTombstoneNote = hasTombstoneNote
         for _ in 0..<Self.writeAttemptsMax {
             let lookup = try convertRedisErrors { () throws(RedisError) in try registry.lookUp(forAudienceOf: entry) }
             // If the registry is incomplete or the entry cannot be read, write nothing. Perhaps only the topic still
             // names the channel, and a tombstone would remove this last trace.
             guard lookup.entry != nil || lookup.isKnownToBeMissing else { return }
-            guard lookup.entry?.recordValue != writtenEntry?.recordValue else { return }
+            guard lookup.entry?.recordValue != writtenEntry?.recordValue else {
+                if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
+                return
+            }
             if let presentEntry = lookup.entry {
                 let unpublishedEntry = try convertRedisErrors { () throws(RedisError) in
                     try registry.markUnpublished(presentEntry)
                 }
                 // If the entry has just been changed, the next pass looks at it again.
                 guard let unpublishedEntry else { continue }
+                // From now on, the entry itself makes the periodic work write to the topic again.
+                if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
+                hasTombstoneNote = false
                 guard writeOrReport(unpublishedEntry, forAudienceOf: entry) else { return }
                 if try notePublished(unpublishedEntry) { return }
             } else {
                 guard try writeTombstone(forAudienceOf: entry) else { return }
+                hasTombstoneNote = true
             }
             writtenEntry = lookup.entry
         }
@@ -69,12 +84,18 @@ extension ChannelKeeper {
     /// Writes a tombstone. First notes in the registry that the tombstone is missing. If the write fails and the
     /// audience has no entry, only this note tells the periodic work to write the tombstone again.
     ///
+    /// The note stays. The caller removes it after it has read the registry again. The audience may have got a channel
+    /// just before the tombstone reached the topic. If the process dies before it writes this channel's record again,
+    /// only the note says that the topic must be repaired.
+    ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
     private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) -> Bool {
         try convertRedisErrors { () throws(RedisError) in try registry.noteMissingTombstone(of: entry) }
-        guard writeOrReport(nil, forAudienceOf: entry) else { return false }
+        return writeOrReport(nil, forAudienceOf: entry)
+    }
+
+    private func removeTombstoneNote(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) {
         try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
-        return true
     }
 
     /// Writes a tombstone that an earlier call could not write. If the audience has got another channel meanwhile,
@@ -84,13 +105,7 @@ extension ChannelKeeper {
         if lookup.isKnownToBeMissing {
             guard try writeTombstone(forAudienceOf: entry) else { return }
         }
-        // If the audience has an entry, the topic needs no tombstone, so remove the note. This is right even if
-        // `repairTopic` could not write: the entry is then marked as unpublished, and the periodic work writes it
-        // later.
-        try repairTopic(after: nil, forAudienceOf: entry)
-        if lookup.entry != nil {
-            try convertRedisErrors { () throws(RedisError) in try registry.removeTombstoneNote(of: entry) }
-        }
+        try repairTopic(after: nil, forAudienceOf: entry, hasTombstoneNote: true)
     }
 
     /// Writes an entry to the topic, or a tombstone for nil. Throws an error if Kafka has not acknowledged the record.

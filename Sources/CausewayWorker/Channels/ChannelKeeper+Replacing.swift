@@ -39,22 +39,29 @@ extension ChannelKeeper {
     /// the same write plans the channel's deletion. With a second write for the plan, a crash between the two writes
     /// would lose the plan.
     ///
-    /// - Parameter endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
-    ///   audience has not ended again since, no deletion is planned.
+    /// - Parameters:
+    ///   - lostEntry: the lost channel's entry, as the registry had it before the creation; nil: it had none. Another
+    ///     worker may have deleted the channel since, and Redis may have forgotten the audience's end. Then only this
+    ///     entry says that the new channel must be deleted too.
+    ///   - endBeforeRequestMilliseconds: the end that an operator's request knows (see `ensureChannel`). If the
+    ///     audience has not ended again since, no deletion is planned.
     /// - Returns: the entry that the registry now has; nil if the audience has another channel.
     func add(
         _ newEntry: ChannelEntry,
         replacing lostChannel: String?,
+        lostEntry: ChannelEntry?,
         endBeforeRequestMilliseconds: Int64?,
         at managedEnvironment: ManagedEnvironment
     ) throws -> ChannelEntry? {
         for _ in 0..<Self.replacementAttemptsMax {
             let presentEntry = try registry.readPresentEntry(forAudienceOf: newEntry)
             guard presentEntry?.mustBeReplaced(lostChannel) != false else { return nil }
+            let replacedEntry = presentEntry ?? lostEntry
             var entry = newEntry
+            entry.disregardedEndMilliseconds = endBeforeRequestMilliseconds ?? replacedEntry?.disregardedEndMilliseconds
             entry.deletionDueMilliseconds = try readDeletionDueMilliseconds(
                 of: newEntry,
-                replacing: presentEntry,
+                replacing: replacedEntry,
                 endBeforeRequestMilliseconds: endBeforeRequestMilliseconds,
                 at: managedEnvironment
             )

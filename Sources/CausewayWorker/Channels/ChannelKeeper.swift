@@ -110,8 +110,7 @@ package actor ChannelKeeper {
     ///   - storage: the storage policy of a new channel; nil: the configured one.
     ///   - endBeforeRequestMilliseconds: for an operator's request about an ended audience: when the audience last
     ///     ended. The operator wants the channel in spite of this end. So this end plans no deletion, and a planned
-    ///     deletion is cancelled. (But if the channel is older than the end, the daily comparison plans the deletion
-    ///     again.) Nil for any other request.
+    ///     deletion is cancelled. Nil for any other request.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -190,6 +189,7 @@ package actor ChannelKeeper {
             of: audience,
             at: managedEnvironment,
             replacing: lostChannel,
+            lostEntry: lookup.entry,
             storage: storage,
             endBeforeRequestMilliseconds: endBeforeRequestMilliseconds
         )
@@ -198,11 +198,13 @@ package actor ChannelKeeper {
     /// Creates a channel. The caller must have the lease for this creation. Lists APNs' channels first, so that a later
     /// comparison can tell the new channel from those of other programs.
     ///
+    /// - Parameter lostEntry: the entry of `lostChannel`, if the registry had it before the creation.
     /// - Returns: nil if another process has created a channel meanwhile, or has replaced or deleted the new one.
     private func createChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
         replacing lostChannel: String?,
+        lostEntry: ChannelEntry?,
         storage: ChannelEntry.Storage,
         endBeforeRequestMilliseconds: Int64?
     ) async throws(ChannelFailure) -> ChannelEntry? {
@@ -231,6 +233,7 @@ package actor ChannelKeeper {
             let addedEntry = try add(
                 newEntry,
                 replacing: lostChannel,
+                lostEntry: lostEntry,
                 endBeforeRequestMilliseconds: endBeforeRequestMilliseconds,
                 at: managedEnvironment
             )
@@ -321,9 +324,12 @@ package actor ChannelKeeper {
             if let topicPause, isTopicPaused { throw topicPause.error }
             guard try registry.replaceIfUnchanged(previousEntry, with: entry) else { return false }
             let wasInAudienceHash = try registry.removeChannelFromAudienceHash(of: entry)
-            guard let confirmedEntry = try confirmDeletion(of: entry, wasInAudienceHash: wasInAudienceHash) else {
-                return false
-            }
+            let confirmedEntry = try await confirmDeletion(
+                of: entry,
+                at: managedEnvironment,
+                wasInAudienceHash: wasInAudienceHash
+            )
+            guard let confirmedEntry else { return false }
             entry = confirmedEntry
             try write(entry, forAudienceOf: entry)
             try await managedEnvironment.channelManagement.delete(entry.channel)
@@ -343,6 +349,17 @@ package actor ChannelKeeper {
             return true
         } catch {
             throw makeFailure(error)
+        }
+    }
+
+    func existsAtAPNs(_ channel: String, at managedEnvironment: ManagedEnvironment) async throws(ChannelFailure) -> Bool
+    {
+        do throws(ChannelError) {
+            _ = try await managedEnvironment.channelManagement.read(channel)
+            return true
+        } catch {
+            guard error.cause == .refused(.channelNotRegistered) else { throw makeFailure(error) }
+            return false
         }
     }
 

@@ -51,7 +51,7 @@ final class ChannelRegistry {
                 }
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
             case UInt8(ascii: "d"):
-                if let entry = ChannelEntry(json: value) { content.entriesWithoutTombstone.append(entry) }
+                content.entriesWithoutTombstone.append(ChannelEntry(tombstoneNote: value, of: name, appEnvironment))
             case UInt8(ascii: "t"): content.isComplete = Self.saysRegistryIsComplete(value)
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             default: break

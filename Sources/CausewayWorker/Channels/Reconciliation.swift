@@ -18,7 +18,7 @@ package struct Reconciliation: Equatable, Sendable {
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
         /// Entries of deleted channels. The topic may still have a record of their audiences, because a tombstone could
-        /// not be written.
+        /// not be written. An entry without a channel stands for a note that this release cannot read.
         package var entriesWithoutTombstone: [ChannelEntry] = []
         /// Whether the registry has all entries of `causeway.channels`. If not, an audience without an entry may still
         /// have a channel.
