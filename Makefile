@@ -50,8 +50,8 @@ FIRST_SEED ?= 1
 REDIS_TESTS ?= ActivityStoreTests|RedisTests|RedisTopologyTests|EndToEndTests.RedisLossTests
 
 .PHONY: help deps test-deps bench-deps build demo test test-redis redis-versions-test campaign sanitize lint-deps lint format fuzz \
-    bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files fleet-deps fleet-test \
-    outage-test outage-hour newcomer-test acceptance-test page-deps page-test metrics-page records records-deps \
+    bench bench-gated bench-check bench-update chart-deps chart-test chart-package configuration-files dashboard \
+    fleet-deps fleet-test outage-test outage-hour newcomer-test acceptance-test page-deps page-test metrics-page records records-deps \
     records-programs records-test records-java-test kit-test \
     image image-check static-build dist dist-test upgrade-test sbom release-test clean
 
@@ -203,6 +203,9 @@ chart-test: chart-deps ## Render and check the chart, its alerts, dashboard and 
 configuration-files: deps ## Write Config/causeway.yaml, the JSON Schemas and CONFIG.md from the keys in Swift
 	swift build --product causeway
 	@.ci/configuration-files .build/debug/causeway
+
+dashboard: chart-deps ## Write the chart's dashboard for Grafana from Helm/dashboard.yaml
+	@.build/tools/venv/bin/python .ci/dashboard
 
 chart-package: chart-deps ## Package the chart for a release: make chart-package PROJECT_URL=https://…
 	@.ci/chart-package '$(PROJECT_URL)'
