@@ -135,7 +135,7 @@ extension RedisServer {
             (clock, "{string.sub(TIME, 1, 10), tostring(tonumber(string.sub(TIME, 11)))}"),
             ("local version, timestampAndRequest", Self.nextTimeLua + "local version, timestampAndRequest"),
             ("local bits, form, length", Self.nextRegistrationTimeLua + "local bits, form, length"),
-            ("                reply = value\n", Self.sendReplyLua),
+            ("else\n        reply = value\n", "else\n" + Self.sendReplyLua),
             ("callRedis('SET', key, ", "set(key, "),
             ("callRedis('PEXPIRE', key, ", "callRedis('HSET', 'expiry', key, TIME .. '+' .. "),
         ]

@@ -4,13 +4,13 @@
 -- update. It asks these questions in this order; the code has the same numbers:
 --     1. Is the value plain? See `plainSize`.
 --     2. Is the phase common, and is the last assigned timestamp not above the newest version's?
---     3. An update: is its timestamp higher than the newest version's?
---     4. What does the pace allow now? The answer serves all plain values with the same form, length and flags.
---     5. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
+--     3. A settlement: is it the acceptance of the newest version? Then the acceptance is written.
+--     4. An update: is its timestamp higher than the newest version's? If it is lower, and the update has no alert, the
+--        reply is `superseded`.
+--     5. What does the pace allow now? The answer serves all plain values with the same form, length and flags.
+--     6. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
---     6. Which priority does the update get? Then the update is written, and the reply is the value or a number.
---     7. If the update is not newer: is it older, and without an alert? Then the reply is `superseded`.
---     8. A settlement: is it the acceptance of the newest version? Then the acceptance is written.
+--     7. Which priority does the update get? Then the update is written, and the reply is the value or a number.
 -- Every other answer leads to the long path (admit-updates.lua, admit-settlements.lua), which begins again with the
 -- same call. The long path can decide about every call. So each decision of the short path is also in the long path,
 -- and in the model in Swift: Model/ActivityState+Admission.swift and its neighbours. Read the model first. A comment
@@ -203,18 +203,15 @@ if #ARGV[1] >= @CALL_BYTES@ then
     -- `lastRequestAndPace` has no such flag.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
       local byte14 = requestAndPace % @REQUEST_FACTOR@
-      if byte14 >= @PACE_NUMBER_MODULUS@ then
-        -- Beside the pace's number, byte 14 has three bits. Few calls set one, and the short path needs none of them.
-        local byte14Flags = byte14 - byte14 % @PACE_NUMBER_MODULUS@
-        timestampAndRequest, requestAndPace = timestampAndRequest - byte14Flags, requestAndPace - byte14Flags
-      end
+      paceNumber = byte14 % @PACE_NUMBER_MODULUS@
+      -- The other three bits of byte 14, and KEY_REPEATS. Few calls set one, and the short path needs none of them.
+      local removedFlags = byte14 - paceNumber
       if requestAndPace >= @KEY_REPEATS_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
-        values[index] = callRedis('GET', keys[index])
-        timestampAndRequest = timestampAndRequest - @KEY_REPEATS_IN_REQUEST@
-        requestAndPace = requestAndPace - @KEY_REPEATS_IN_REQUEST@
+        values[index], removedFlags = callRedis('GET', keys[index]), removedFlags + @KEY_REPEATS_IN_REQUEST@
       end
-      lastRequestAndPace, paceNumber = requestAndPace, requestAndPace % @REQUEST_FACTOR@
+      timestampAndRequest, requestAndPace = timestampAndRequest - removedFlags, requestAndPace - removedFlags
+      lastRequestAndPace = requestAndPace
       local request = (requestAndPace - paceNumber) / @REQUEST_FACTOR@
       isHigh, mayUseReserve =
         request % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
@@ -231,12 +228,12 @@ if #ARGV[1] >= @CALL_BYTES@ then
         prefixMin = math.huge
       end
     end
-    local reply
-    -- The block runs once. Lua 5.1 has no `continue`, so `break` ends the work on a call that has its reply.
+
+    -- # Short path
+    -- Questions 1 to 7 (see the top of this file). The block runs once. `break` ends the short path. A call that has no
+    -- reply then takes the long path.
+    local value, reply = values[index] or UNKNOWN, nil
     repeat
-      -- # Short path
-      -- Questions 1 to 8 (see the top of this file).
-      local value = values[index] or UNKNOWN
       local size = #value
       if size ~= plainSize then
         if size < @FIXED_BYTES@ then value = UNKNOWN end
@@ -246,97 +243,100 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- `fullAt` is when the bucket will be full. Only a request for priority 10 (`isHigh`) needs it, and only
       -- FIXED_AND_BUCKET_FORMAT reads it. With FIXED_FORMAT, `fullAt` is nil.
       local prefix, shownDigest, sentAndPhase, newestTimestamp, unused, fullAt = read(format, value)
+
       -- 1. Is the value plain?
       -- decision: eight hours
-      local isPlain = true
       if prefix < prefixMin or prefix >= prefixMax then
         -- The value is not like the last plain value. If it is plain, the next values are compared with it.
         local newPrefixMin, newPrefixMax = findPlainPrefixes(prefix, size, seconds or 0)
-        if newPrefixMin then
-          prefixMin, prefixMax, plainSize, computedPaceNumber = newPrefixMin, newPrefixMax, size, nil
-        end
+        if not newPrefixMin then break end
+        prefixMin, prefixMax, plainSize, computedPaceNumber = newPrefixMin, newPrefixMax, size, nil
         -- The lowest part of `prefix` is the last second for updates. If it has passed, the value is not plain.
-        isPlain = prefix >= prefixMin and prefix < prefixMax
+        if prefix < prefixMin then break end
       end
+
       -- 2. Is the phase common, and is the last assigned timestamp not above the newest version's? There are two cases:
-      -- - One of the first five phases, which have the bit @OWN_TIMESTAMP@: the last assigned timestamp is the newest
+      -- - One of these five phases, which have the bit @OWN_TIMESTAMP@: the last assigned timestamp is the newest
       --   version's own.
       -- - `w` or `s` without this bit: the newest version waits or was `unchanged`, so it got no timestamp. The last
       --   assigned one is in bytes 40 to 44. The short path compares it only for an update.
       local phase = sentAndPhase % @HAS_DRAWN@
-      if isPlain and ((phase == @SENDING@ or phase == @SETTLED@ or phase == @WAITING@
-        or phase == @NOT_SHOWN@ or phase == @START_SENDING@)
-        or ((phase == @WAITING@ - @OWN_TIMESTAMP@ or phase == @SETTLED@ - @OWN_TIMESTAMP@)
-          and requestAndPace < @IS_END_IN_REQUEST@
-          and read('<I5', value, @AT_ASSIGNED@) <= newestTimestamp))
+      if phase ~= @SENDING@ and phase ~= @SETTLED@ and phase ~= @WAITING@
+        and phase ~= @NOT_SHOWN@ and phase ~= @START_SENDING@
       then
-        if requestAndPace < @IS_END_IN_REQUEST@ then
-          -- 3. An update that brings neither a token nor an alert of another command. Is it newer? If the timestamps
-          -- are equal, the long path compares the sequences. A newer update keeps its own timestamp, which is above the
-          -- last assigned one. `assigned` is this timestamp in the form of the reply.
-          -- decision: order of versions; decision: timestamp
-          local assigned = timestampAndRequest - requestAndPace
-          if assigned > newestTimestamp * @TIMESTAMP_FACTOR@ then
-            -- 4. What does the pace allow now?
-            -- decision: no token; decision: spacing; decision: budget
-            if paceNumber ~= computedPaceNumber then
-              computedPaceNumber = paceNumber
-              sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes =
-                computePace(prefix, ARGV[paceNumber], now)
-            end
-            -- 5. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it
-            -- takes the long path: SETRANGE keeps the expiry.
-            -- decision: spacing; decision: expiry; decision: unchanged
-            if sentAndPhase <= sentAndPhaseMax and sentAndPhase >= sentAndPhaseMin and shownDigest ~= digest then
-              -- 6. Which priority does the update get?
-              -- decision: budget
-              local newBytes, isDemoted
-              if isHigh and fullAt <= (mayUseReserve and fullAtMaxWithReserve or fullAtMax) then
-                newBytes = sendBytesWithDraw .. version
-                  .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAtBytes)
-              else
-                newBytes, isDemoted = sendBytes .. version, isHigh
-              end
-              local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
-              -- SETRANGE replies with the value's length. Another length means that the key holds something else.
-              if written ~= size then
-                reply = tonumber(written) and MALFORMED or written
-              elseif isDemoted then
-                -- The pushes left are pushes - d / interval, rounded down, where d = fullAt - now. For example, if
-                -- pushes = 4, interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 pushes are left. `draw`
-                -- (admit-updates.lua) has another formula with the same result, because d is a whole number.
-                -- decision: pushes left
-                local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
-                reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
-                  + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)
-                replyCount = replyCount + 1
-                replies[replyCount] = value
-              else
-                reply = value
-              end
-              break
-            end
-          elseif requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@
-            and newestTimestamp * @TIMESTAMP_FACTOR@ > assigned
-          then
-            -- 7. The update is older than the newest version, and has no alert.
-            -- decision: order of versions
-            reply = 'superseded'
-            break
-          end
-        elseif requestAndPace == @ACCEPTANCE_REQUEST@
-          and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
+        if phase ~= @WAITING@ - @OWN_TIMESTAMP@ and phase ~= @SETTLED@ - @OWN_TIMESTAMP@
+          or requestAndPace >= @IS_END_IN_REQUEST@
+          or read('<I5', value, @AT_ASSIGNED@) > newestTimestamp
         then
-          -- 8. The settlement is the acceptance of the newest version.
-          -- decision: acceptance
-          local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
-            digest, sentAndPhase % @SENT_AT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
-          reply = written == size and 0 or tonumber(written) and MALFORMED or written
           break
         end
       end
 
-      -- # Long path
+      -- 3. A settlement: is it the acceptance of the newest version? An end, and a call that brings a token or an alert
+      -- of another command, take the long path.
+      -- decision: acceptance
+      if requestAndPace >= @IS_END_IN_REQUEST@ then
+        if requestAndPace == @ACCEPTANCE_REQUEST@ and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version then
+          local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', pack(SHOWN_AND_PHASE_FORMAT,
+            digest, sentAndPhase % @SENT_AT_FACTOR@ < @HAS_DRAWN@ and @SETTLED@ or @SETTLED@ + @HAS_DRAWN@))
+          reply = written == size and 0 or tonumber(written) and MALFORMED or written
+        end
+        break
+      end
+
+      -- 4. An update: is its timestamp higher than the newest version's? If the timestamps are equal, the long path
+      -- compares the sequences. A newer update keeps its own timestamp, which is above the last assigned one.
+      -- `assigned` is this timestamp in the form of the reply.
+      -- decision: order of versions; decision: timestamp
+      local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@
+      if assigned <= newest then
+        if assigned < newest and requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@ then reply = 'superseded' end
+        break
+      end
+
+      -- 5. What does the pace allow now?
+      -- decision: no token; decision: spacing; decision: budget
+      if paceNumber ~= computedPaceNumber then
+        computedPaceNumber = paceNumber
+        sentAndPhaseMax, fullAtMax, fullAtMaxWithReserve, nextFullAtBytes, interval, pushes =
+          computePace(prefix, ARGV[paceNumber], now)
+      end
+
+      -- 6. May the update be sent now? The first send verdict in each 1,000 seconds must renew the expiry, so it takes
+      -- the long path: SETRANGE keeps the expiry.
+      -- decision: spacing; decision: expiry; decision: unchanged
+      if sentAndPhase > sentAndPhaseMax or sentAndPhase < sentAndPhaseMin or shownDigest == digest then break end
+
+      -- 7. Which priority does the update get?
+      -- decision: budget
+      local newBytes, isDemoted
+      if isHigh and fullAt <= (mayUseReserve and fullAtMaxWithReserve or fullAtMax) then
+        newBytes = sendBytesWithDraw .. version
+          .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAtBytes)
+      else
+        newBytes, isDemoted = sendBytes .. version, isHigh
+      end
+      local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
+      -- SETRANGE replies with the value's length. Another length means that the key holds something else.
+      if written ~= size then
+        reply = tonumber(written) and MALFORMED or written
+      elseif isDemoted then
+        -- The pushes left are pushes - d / interval, rounded down, where d = fullAt - now. For example, if pushes = 4,
+        -- interval = 600 s and d = 900 s, then 4 - 1.5 = 2.5, so 2 pushes are left. `draw` (admit-updates.lua) has
+        -- another formula with the same result, because d is a whole number.
+        -- decision: pushes left
+        local pushesLeft = fullAt > now and pushes - (fullAt - now) / interval or pushes
+        reply = assigned + @PRIORITY_DEMOTED@ * @PRIORITY_FACTOR@
+          + (pushesLeft > 0 and pushesLeft - pushesLeft % 1 or 0)
+        replyCount = replyCount + 1
+        replies[replyCount] = value
+      else
+        reply = value
+      end
+    until true
+
+    -- # Long path
+    if not reply then
       if requestAndPace % @IS_SETTLEMENT_IN_REQUEST_MODULUS@ >= @IS_SETTLEMENT_IN_REQUEST@ then
         settle = settle or makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, MALFORMED)
         reply, position = settle(keys[index], values[index], value, position - @CALL_BYTES@, now)
@@ -349,13 +349,13 @@ if #ARGV[1] >= @CALL_BYTES@ then
           replies[replyCount] = formerValue
         end
       end
-    until true
+    end
     replies[index] = reply
   end
 
   -- # The reply
   -- If a reply is the activity's value, the worker computes the pushes left from this value and the clock. Only
-  -- question 6 of the short path makes such a reply, and question 4, before it, sets `sentAndPhaseMax`. So if this
+  -- question 7 of the short path makes such a reply, and question 5, before it, sets `sentAndPhaseMax`. So if this
   -- variable is nil, no reply needs the clock.
   if sentAndPhaseMax then
     replyCount = replyCount + 1

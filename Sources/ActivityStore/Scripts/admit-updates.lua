@@ -22,17 +22,19 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   local heldByteCount = 0
 
   -- # The token
-  -- Returns the value with the call's token, and the last assigned timestamp. Returns nil if the value keeps its own
-  -- token, for one of two reasons: its own token is newer, or the call's token is the last one that was retired.
-  -- `rereadAtSeconds` is the present time if the command is read again because Redis lost data, otherwise false.
+  -- Puts the call's token into the value. Returns the value, the last assigned timestamp, whether the value has the
+  -- call's token now, and by how many bytes this made the value longer. The value keeps its own token for one of two
+  -- reasons: its own token is newer, or the call's token is the last one that was retired. `rereadAtSeconds` is the
+  -- present time if the command is read again because Redis lost data, otherwise false.
   local function adoptToken(value, token, retired, lastAssignedTimestamp, rereadAtSeconds)
-    if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return nil end
+    if token.registeredAt < read('<I6', value, @AT_REGISTERED@) then return value, lastAssignedTimestamp, false, 0 end
     if retired ~= '' then
       local hash = redis.sha1hex(token.bytes .. string.char(token.form))
-      if sub(hash, 1, @RETIRED_BYTES@) == retired then return nil end
+      if sub(hash, 1, @RETIRED_BYTES@) == retired then return value, lastAssignedTimestamp, false, 0 end
     end
     local tokenLengthAndFlags, flags = read('<I2B', value, 5)
     local tokenLength = tokenLengthAndFlags % @TOKEN_LENGTH_MODULUS@
+    local addedByteCount = #token.bytes - tokenLength
     local formBefore, fixedPart = flags % @FORM_MODULUS@, sub(value, @AT_DIGEST@, @AT_REGISTERED@ - 1)
     if rereadAtSeconds and formBefore == 0 and rereadAtSeconds > lastAssignedTimestamp then
       -- Before the loss, pushes may have got timestamps above those of their commands (R11), and phones ignore lower
@@ -43,78 +45,84 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
         .. sub(value, @AT_PHASE@ + 1, @AT_ASSIGNED@ - 1) .. pack('<I5', rereadAtSeconds)
       lastAssignedTimestamp = rereadAtSeconds
     end
-    return sub(value, 1, 4)
-      .. pack('<I2B', tokenLengthAndFlags - tokenLength + #token.bytes, flags - formBefore + token.form)
+    return sub(value, 1, 4) .. pack('<I2B', tokenLengthAndFlags + addedByteCount, flags - formBefore + token.form)
       .. fixedPart .. pack('<I6', token.registeredAt) .. token.bytes .. sub(value, @AT_TOKEN@ + tokenLength),
-      lastAssignedTimestamp
+      lastAssignedTimestamp, true, addedByteCount
   end
 
   -- # The order of versions
-  -- Returns whether the call has the newest version, and whether its version is newer than that one, or the first of
-  -- all.
-  local function compareVersions(version, timestamp, value, newestTimestamp, phase)
-    if phase == @NO_VERSION@ or timestamp > newestTimestamp then return false, true end
-    if timestamp < newestTimestamp then return false, false end
-    local newestVersion = sub(value, @AT_VERSION@, @AT_BUCKET@ - 1)
-    local isSameVersion = version == newestVersion
-    return isSameVersion, not isSameVersion and isNewer(version, newestVersion)
-  end
-
-  -- The next two functions decide by the order of versions (R11, R13). They return the reply that refuses the command;
-  -- nil if the command may become the newest version, or if it repeats the newest version, which is not settled.
+  -- Compares the call's version with the newest one. Returns whether they are the same, and the reply that refuses the
+  -- command by the order of versions (R11, R13). The reply is nil if the command may become the newest version, or if
+  -- it repeats the newest version, which is not settled.
   -- decision: order of versions
-
-  -- `isOfEarlierLife`: whether the end belongs to an earlier life, because a newer start has come. False if the end
-  -- ends the newer life too (R13).
-  local function findRefusalOfEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
-    if not newestIsEnd then
-      if isOfEarlierLife then return 'superseded' end
-      return nil
+  local function findRefusal(version, timestamp, byte14, isEnd, mayReplaceHeldAlert, value, newestTimestamp, phase,
+      newestIsEnd, startPosition, heldPosition)
+    -- `comesAfterNewest`: whether the call's version is newer than the newest one, or the first of all.
+    local isSameVersion, comesAfterNewest = false, phase == @NO_VERSION@ or timestamp > newestTimestamp
+    if timestamp == newestTimestamp and not comesAfterNewest then
+      local newestVersion = sub(value, @AT_VERSION@, @AT_BUCKET@ - 1)
+      isSameVersion = version == newestVersion
+      comesAfterNewest = not isSameVersion and isNewer(version, newestVersion)
     end
-    if isSameVersion then
-      if phase == @SETTLED@ then return 'duplicate' end
-      -- The phone does not show this end, so a lifetime's end is made again.
-      if phase == @NOT_SHOWN@ then return 'duplicate-' end
-      return nil
-    end
-    -- The phone still has the activity, so a newer end may come.
-    if comesAfterNewest and phase == @NOT_SHOWN@ then return nil end
-    return 'ended'
-  end
+    if comesAfterNewest and not newestIsEnd then return false, nil end
 
-  -- Called if the newest version is an end, or if the update is not newer than the newest version.
-  local function findRefusalOfUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
+    if isEnd and newestIsEnd then
+      if isSameVersion then
+        if phase == @SETTLED@ then return true, 'duplicate' end
+        -- The phone does not show this end, so a lifetime's end is made again.
+        if phase == @NOT_SHOWN@ then return true, 'duplicate-' end
+        return true, nil
+      end
+      -- The phone still has the activity, so a newer end may come.
+      if comesAfterNewest and phase == @NOT_SHOWN@ then return false, nil end
+      return false, 'ended'
+    end
+    if isEnd then
+      -- The end belongs to an earlier life if a newer start has come, unless it ends the newer life too (R13).
+      local isOfEarlierLife = startPosition < heldPosition and byte14 % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
+        and isNewer(sub(value, startPosition, heldPosition - 1), version)
+      return isSameVersion, isOfEarlierLife and 'superseded' or nil
+    end
+
     local isSettledOrStart = phase == @SETTLED@ or phase == @NOT_SHOWN@ or phase == @START_SENDING@
-    if isSameVersion and not newestIsEnd then
-      if isSettledOrStart then return 'duplicate' end
-      return nil
-    end
+    if isSameVersion and not newestIsEnd then return true, isSettledOrStart and 'duplicate' or nil end
     -- The newest version, which is not settled, can still carry the alert of the older update. A start cannot carry the
     -- alert, which belongs to the life before.
     if mayReplaceHeldAlert and not isSameVersion and not comesAfterNewest and not isSettledOrStart then
-      return 'alertAwaitsCarrier'
+      return false, 'alertAwaitsCarrier'
     end
-    if newestIsEnd then return 'ended' end
-    return 'superseded'
+    return isSameVersion, newestIsEnd and 'ended' or 'superseded'
   end
 
   -- # Whether the state may be sent now
-  -- Returns the pace of an activity: the least time between two pushes, and the numbers of its bucket.
-  local function findPace(paceNumber, allowsFrequent)
-    local signedPaceNumber = allowsFrequent and -paceNumber or paceNumber
-    local pace = paces[signedPaceNumber]
-    if not pace then
-      local pacePosition = allowsFrequent and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
-      local spacing, interval, pushes, reserved = read('<I3I3I2I2', ARGV[paceNumber], pacePosition)
-      pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = ARGV[paceNumber]}
-      paces[signedPaceNumber] = pace
+  -- Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil.
+  local function findObstacle(byte14, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
+    if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
+    -- decision: eight hours
+    if not isEnd and seconds > updatesUntilSeconds then return 'activityOver' end
+    if alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
+      return 'alertAlreadyAccepted'
     end
+    return nil
+  end
+
+  -- Reads a pace into `paces`, and returns it: the least time between two pushes, and the numbers of its bucket.
+  local function readPace(signedPaceNumber)
+    local paceBytes = ARGV[math.abs(signedPaceNumber)]
+    local pacePosition = signedPaceNumber < 0 and @AT_FREQUENT_BUDGET_PART@ or @AT_BUDGET_PART@
+    local spacing, interval, pushes, reserved = read('<I3I3I2I2', paceBytes, pacePosition)
+    local pace = {spacing = spacing, interval = interval, pushes = pushes, reserved = reserved, bytes = paceBytes}
+    paces[signedPaceNumber] = pace
     return pace
   end
 
-  -- Returns for how long the spacing still forbids a push. `throttle` is the part about the last 429.
+  -- Returns for how long the spacing still forbids a push, and the pace of the activity. `throttle` is the part about
+  -- the last 429.
   -- decision: spacing
-  local function findWait(pace, throttle, lastSendAt, now)
+  local function findWait(byte14, flags, throttle, lastSendAt, now)
+    local signedPaceNumber = byte14 % @PACE_NUMBER_MODULUS@
+    if flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@ then signedPaceNumber = -signedPaceNumber end
+    local pace = paces[signedPaceNumber] or readPace(signedPaceNumber)
     local spacing, sinceLastSend = pace.spacing, now - lastSendAt
     if throttle ~= '' then
       local doublings, throttledAt = read('<BI6', throttle)
@@ -122,8 +130,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       doublings = now < throttledAt and 0 or doublings - math.floor((now - throttledAt) / recovery)
       if doublings > 0 then spacing = math.max(spacing, math.min(spacing * 2 ^ doublings, longestSpacing)) end
     end
-    if sinceLastSend >= 0 and sinceLastSend < spacing then return spacing - sinceLastSend end
-    return 0
+    if sinceLastSend >= 0 and sinceLastSend < spacing then return spacing - sinceLastSend, pace end
+    return 0, pace
   end
 
   -- Decides whether the command may be sent now. `isShown`: the command is an update, and the activity shows its state
@@ -191,11 +199,14 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- # Timestamp, priority and budget
   -- Returns the timestamp of a push. A repeated command that was sent before keeps the timestamp of that push.
+  -- `repeatedPhase` is the phase of a repeated command before the call, otherwise false.
   -- decision: timestamp
-  local function assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
-    local wasSent = phase == @SENDING@ or phase == @SENDING_HELD@ or phase == @SENDING_HELD_ALERT@
-      or phase == @SENDING_OLDER_ALERT@
-    if isRepeated and wasSent then return lastAssignedTimestamp end
+  local function assignTimestamp(timestamp, lastAssignedTimestamp, repeatedPhase)
+    if repeatedPhase == @SENDING@ or repeatedPhase == @SENDING_HELD@ or repeatedPhase == @SENDING_HELD_ALERT@
+      or repeatedPhase == @SENDING_OLDER_ALERT@
+    then
+      return lastAssignedTimestamp
+    end
     if timestamp > lastAssignedTimestamp then return timestamp end
     return math.min(lastAssignedTimestamp + 1, @TIMESTAMP_MAX@)
   end
@@ -237,19 +248,45 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     return written.err and written or nil
   end
 
-  -- Writes the value after `newBytes` have replaced its bytes from the beginning of the digest. `removedHeldPosition`
-  -- is where the held command begins if it is removed, otherwise nil or false. If `keepsExpiry` is true, only
-  -- `newBytes` are written: the stored value must have the same length and the same other bytes. Returns the error, or
-  -- nil.
-  local function writeAdmission(key, exists, value, newBytes, removedHeldPosition, keepsExpiry)
-    if keepsExpiry then
-      local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
-      if written == #value then return nil end
-      return tonumber(written) and MALFORMED or written
+  -- Makes the command the newest version, which gets no send verdict. Returns the error, or nil.
+  local function storeUnsent(key, value, stored, version, timestamp, nextPhaseByte, lastAssignedTimestamp)
+    local afterVersion
+    if lastAssignedTimestamp == timestamp then
+      afterVersion = sub(value, @AT_BUCKET@)
+    else
+      nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@
+      afterVersion = sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1) .. pack('<I5', lastAssignedTimestamp)
+        .. sub(value, @AT_REGISTERED@)
     end
-    -- -1 is the last byte.
-    local rest = sub(value, @AT_DIGEST@ + #newBytes, removedHeldPosition and removedHeldPosition - 1 or -1)
-    return store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. rest, exists)
+    return store(key, sub(value, 1, @AT_PHASE@ - 1) .. string.char(nextPhaseByte)
+      .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1) .. version .. afterVersion, stored)
+  end
+
+  -- Makes the command the newest version, which gets a send verdict. Returns the error, or nil.
+  --     assigned     the timestamp of the push
+  --     newFullAt    when the bucket will be full after a draw; nil if this call draws nothing
+  local function storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
+    -- The bytes after the version, up to the last one that changes. They are the time at which the bucket will be full,
+    -- and, only if it is not the version's own, the last assigned timestamp.
+    local bucketAndAssigned = ''
+    if newFullAt then nextPhaseByte, bucketAndAssigned = nextPhaseByte + @HAS_DRAWN@, pack('<I6', newFullAt) end
+    if assigned ~= timestamp then
+      nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@
+      bucketAndAssigned = (newFullAt and bucketAndAssigned or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1))
+        .. pack('<I5', assigned)
+    end
+    local newBytes = pack('<I6BI6', 0, nextPhaseByte, now) .. version .. bucketAndAssigned
+    -- SETRANGE is faster than SET, but writes only `newBytes`, so all other bytes must be as they are stored. And it
+    -- keeps the expiry. So the first send verdict in each 1,000 seconds uses SET, which renews the expiry. This is
+    -- enough, because a value is stored an hour longer than needed.
+    -- decision: expiry
+    local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
+    if value ~= stored or not isInSameThousandSeconds then
+      return store(key, sub(value, 1, @AT_DIGEST@ - 1) .. newBytes .. sub(value, @AT_DIGEST@ + #newBytes), stored)
+    end
+    local written = callRedis('SETRANGE', key, '@DIGEST_BYTE_OFFSET@', newBytes)
+    if written == #value then return nil end
+    return tonumber(written) and MALFORMED or written
   end
 
   -- # All steps
@@ -268,8 +305,9 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   --     lastAssignedTimestamp         the last `aps.timestamp` that Redis assigned to a push
   --     lastSendAt                    the time of the last send verdict
   --     isSameVersion                 whether the call has the newest version
-  --     comesAfterNewest              whether the call's version is newer than the newest one, or the first of all
   --     isRepeated                    whether the call repeats the newest command
+  --     nextPhaseByte                 the byte of the next phase, with the bit OWN_TIMESTAMP. `storeUnsent` and
+  --                                   `storeSent` remove this bit if the last assigned timestamp is another one
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
     -- The call and the value.
@@ -277,14 +315,11 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
     local isEnd = byte15 % @IS_END_MODULUS@ >= @IS_END@
     local mayReplaceHeldAlert = byte15 % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
-    local seconds = (now - now % 1000) / 1000
     local updatesUntilSeconds, tokenLengthAndFlags, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     local phase, newestIsEnd = splitPhase(phaseByte)
-    local lastAssignedTimestamp = newestTimestamp
-    if phaseByte % @OWN_TIMESTAMP_MODULUS@ < @OWN_TIMESTAMP@ then
-      lastAssignedTimestamp = read('<I5', value, @AT_ASSIGNED@)
-    end
+    local hasOwnTimestamp = phaseByte % @OWN_TIMESTAMP_MODULUS@ >= @OWN_TIMESTAMP@
+    local lastAssignedTimestamp = hasOwnTimestamp and newestTimestamp or read('<I5', value, @AT_ASSIGNED@)
     local tokenEnd, startPosition, heldPosition, acceptedAlertVersion, audiences, formerAudiences, retired, throttle =
       findParts(value, tokenLengthAndFlags, flags, phase)
     if not tokenEnd then return MALFORMED, nextPosition end
@@ -294,101 +329,54 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
 
     -- The token. If the call brings the token that is stored already, the stored registration time stays.
-    local form, hasNewToken = flags % @FORM_MODULUS@, false
+    local seconds, form, hasNewToken = (now - now % 1000) / 1000, flags % @FORM_MODULUS@, false
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
-      local valueWithToken, raisedTimestamp = adoptToken(value, token, retired, lastAssignedTimestamp,
-        byte14 % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
-      if valueWithToken then
-        local addedByteCount = #valueWithToken - #value
-        value, lastAssignedTimestamp, hasNewToken = valueWithToken, raisedTimestamp, true
-        tokenEnd, startPosition, heldPosition =
-          tokenEnd + addedByteCount, startPosition + addedByteCount, heldPosition + addedByteCount
-      end
+      local addedByteCount
+      value, lastAssignedTimestamp, hasNewToken, addedByteCount = adoptToken(value, token, retired,
+        lastAssignedTimestamp, byte14 % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
+      tokenEnd, startPosition, heldPosition =
+        tokenEnd + addedByteCount, startPosition + addedByteCount, heldPosition + addedByteCount
     end
-
-    -- The order of versions.
-    -- decision: order of versions
-    local isSameVersion, comesAfterNewest = compareVersions(version, timestamp, value, newestTimestamp, phase)
-    local refusal
-    if newestIsEnd or not comesAfterNewest then
-      if isEnd then
-        local isOfEarlierLife = not comesAfterNewest and startPosition < heldPosition
-          and byte14 % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
-          and isNewer(sub(value, startPosition, heldPosition - 1), version)
-        refusal = findRefusalOfEnd(phase, newestIsEnd, isSameVersion, comesAfterNewest, isOfEarlierLife)
-      else
-        refusal = findRefusalOfUpdate(phase, newestIsEnd, isSameVersion, comesAfterNewest, mayReplaceHeldAlert)
-      end
-    end
-    if refusal and not hasNewToken then return refusal, nextPosition end
     if updatesUntilSeconds == 0 then
       updatesUntilSeconds = seconds + @UPDATE_PERIOD_SECONDS@
       value = pack('<I4', updatesUntilSeconds) .. sub(value, 5)
     end
-    if refusal then return store(key, value, stored) or refusal, nextPosition end
+
+    -- The order of versions, and what else refuses the command.
+    local isSameVersion, refusal = findRefusal(version, timestamp, byte14, isEnd, mayReplaceHeldAlert, value,
+      newestTimestamp, phase, newestIsEnd, startPosition, heldPosition)
+    refusal = refusal
+      or findObstacle(byte14, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
+    if refusal then return hasNewToken and store(key, value, stored) or refusal, nextPosition end
 
     -- Whether the state may be sent now.
     -- An update and an end with the same version are two commands, so neither repeats the other.
-    local isRepeated = isSameVersion and isEnd == newestIsEnd
-    local pace, reply, nextPhase, removesHeld
-    if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then
-      reply = 'expired'
-    -- decision: eight hours
-    elseif not isEnd and seconds > updatesUntilSeconds then
-      reply = 'activityOver'
-    elseif alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
-      reply = 'alertAlreadyAccepted'
-    else
-      local wait
-      if form > 0 or hasNewToken then
-        pace = findPace(byte14 % @PACE_NUMBER_MODULUS@, flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@)
-        wait = findWait(pace, throttle, lastSendAt, now)
-      end
-      -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
-      local isShown = not isEnd and shownDigest == digest and not audiences
-      reply, nextPhase, removesHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
-      if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldPosition)) end
-    end
+    local isRepeated, wait, pace = isSameVersion and isEnd == newestIsEnd, nil, nil
+    if form > 0 or hasNewToken then wait, pace = findWait(byte14, flags, throttle, lastSendAt, now) end
+    -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
+    local isShown = not isEnd and shownDigest == digest and not audiences
+    local reply, nextPhase, removesHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
     if not nextPhase then
-      local failure = hasNewToken and store(key, value, stored)
+      if reply == 'alertHeld' then reply = replyWithHeld(sub(value, heldPosition)) end
+      return hasNewToken and store(key, value, stored) or reply, nextPosition
+    end
+
+    -- The command becomes the newest version.
+    if removesHeld then value = sub(value, 1, heldPosition - 1) end
+    local hasDrawn = isRepeated and phaseByte >= @HAS_DRAWN@
+    local nextPhaseByte = nextPhase - (isEnd and @UPPER_CASE@ or 0) + (hasDrawn and @HAS_DRAWN@ or 0)
+    if reply then
+      local failure = storeUnsent(key, value, stored, version, timestamp, nextPhaseByte, lastAssignedTimestamp)
       return failure or reply, nextPosition
     end
-
-    -- Timestamp, priority and budget. `bucketAndAssigned` has the new bytes after the version; nil: there are none.
-    -- They are the time at which the bucket will be full, and, only if it is not the version's own, the last assigned
-    -- timestamp.
-    local maySend, hasDrawn, bucketAndAssigned = not reply, isRepeated and phaseByte >= @HAS_DRAWN@, nil
-    if maySend then
-      lastAssignedTimestamp = assignTimestamp(timestamp, lastAssignedTimestamp, phase, isRepeated)
-      local priority, pushesLeft, newFullAt = draw(pace, byte15, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
-      if newFullAt then hasDrawn, bucketAndAssigned = true, pack('<I6', newFullAt) end
-      reply = lastAssignedTimestamp * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft
-    end
-
-    -- Writing. The new bytes are the digest, the phase and the time of the last send verdict (`digestPhaseAndTime`),
-    -- the version, and `bucketAndAssigned`.
-    local nextPhaseByte = nextPhase
-    if isEnd then nextPhaseByte = nextPhaseByte - @UPPER_CASE@ end
-    if hasDrawn then nextPhaseByte = nextPhaseByte + @HAS_DRAWN@ end
-    if lastAssignedTimestamp ~= timestamp then
-      nextPhaseByte = nextPhaseByte - @OWN_TIMESTAMP@
-      bucketAndAssigned = (bucketAndAssigned or sub(value, @AT_BUCKET@, @AT_ASSIGNED@ - 1))
-        .. pack('<I5', lastAssignedTimestamp)
-    end
-    local digestPhaseAndTime = maySend and pack('<I6BI6', 0, nextPhaseByte, now)
-      or sub(value, @AT_DIGEST@, @AT_PHASE@ - 1) .. string.char(nextPhaseByte)
-        .. sub(value, @AT_PHASE@ + 1, @AT_VERSION@ - 1)
-    -- SETRANGE is faster than SET, but keeps the expiry. So the first send verdict in each 1,000 seconds uses SET,
-    -- which renews the expiry. This is enough, because a value is stored an hour longer than needed.
-    -- decision: expiry
-    local isInSameThousandSeconds = lastSendAt - lastSendAt % 1000000 == now - now % 1000000
-    local keepsExpiry =
-      maySend and isInSameThousandSeconds and phase ~= @NO_VERSION@ and not hasNewToken and not removesHeld
-    local newBytes = digestPhaseAndTime .. version .. (bucketAndAssigned or '')
-    local failure = writeAdmission(key, stored, value, newBytes, removesHeld and heldPosition, keepsExpiry)
-    if failure or not maySend then return failure or reply, nextPosition end
+    local assigned = assignTimestamp(timestamp, lastAssignedTimestamp, isRepeated and phase)
+    local priority, pushesLeft, newFullAt = draw(pace, byte15, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
+    local failure =
+      storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
+    if failure then return failure, nextPosition end
     local alertEnd = tokenEnd + #acceptedAlertVersion
-    return reply, nextPosition, alertEnd < #value and sub(value, 1, alertEnd) or value
+    return assigned * @TIMESTAMP_FACTOR@ + priority * @PRIORITY_FACTOR@ + pushesLeft, nextPosition,
+      alertEnd < #value and sub(value, 1, alertEnd) or value
   end
 
   return admit
