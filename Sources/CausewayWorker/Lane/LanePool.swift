@@ -58,7 +58,7 @@ private final class LanePoolResponseHandler: PushHandler {
         } else if response.disposition == .providerRefused {
             noteProviderToken(isRefused: true)
         }
-        owner?.retryPermission.noteResponse(disposition)
+        owner?.retryPermission.noteResponse(disposition, now: lane.now)
         let result = PushResult(
             disposition: disposition,
             status: response.status,

@@ -1,41 +1,69 @@
 /// Decides whether one pool of a lane may retry a push now. Does no I/O; time is an argument. (R21)
 ///
 /// A retry is sent if the pool's budget permits it. Only first attempts fill the budget, so the budget can stay empty
-/// after an outage. Retries are therefore also permitted in two cases:
+/// after an outage. Retries are therefore also permitted in three cases:
 /// - If nothing was sent for ``idleMillisecondsMin``, one retry is sent, to test whether APNs works again.
 /// - If at least ``acceptedResponsesMin`` of the last ``recentResponsesMax`` responses were *accepted*, every retry may
 ///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.
+/// - The same holds if at least half of the responses of the present and the former period were *accepted*. This
+///   longer look is necessary because APNs refuses a stream sooner than it accepts a push: after a burst of pushes, the
+///   first responses are the refusals.
 public struct RetryPermission: Sendable {
     public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
     public static let acceptedResponsesMin = 10
+    public static let periodMilliseconds: Int64 = 5_000
 
-    /// One bit for each of the last responses that count (``noteResponse(_:)``), 1 for *accepted*; the newest is the
-    /// lowest bit. The type must have at least ``recentResponsesMax`` bits.
+    /// The numbers of responses in a period, of those that count (``noteResponse(_:now:)``).
+    private struct ResponseCounts {
+        var accepted: UInt32 = 0
+        var delayed: UInt32 = 0
+    }
+
+    /// One bit for each of the last responses that count, 1 for *accepted*; the newest is the lowest bit. The type must
+    /// have at least ``recentResponsesMax`` bits.
     private var recentResponseBits: UInt32 = 0
+    private var presentPeriod = ResponseCounts()
+    private var formerPeriod = ResponseCounts()
+    private var presentPeriodEndMilliseconds = Int64.min / 2
     private var lastSentAtMilliseconds = Int64.min
 
     public init() {}
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
-        isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
+        isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin || acceptsHalfOfPeriods
             || lastSentAtMilliseconds <= now.monotonicMilliseconds - Self.idleMillisecondsMin
+    }
+
+    private var acceptsHalfOfPeriods: Bool {
+        let acceptedCount = presentPeriod.accepted &+ formerPeriod.accepted
+        return acceptedCount >= Self.acceptedResponsesMin
+            && acceptedCount >= presentPeriod.delayed &+ formerPeriod.delayed
     }
 
     public mutating func noteSentPush(now: Moment) { lastSentAtMilliseconds = now.monotonicMilliseconds }
 
-    public mutating func noteResponse(_ disposition: PushResult.Disposition) {
+    public mutating func noteResponse(_ disposition: PushResult.Disposition, now: Moment) {
         switch disposition {
-        case .accepted: addResponse(isAccepted: true)
-        case .retrySoon, .retryLater, .ambiguous: addResponse(isAccepted: false)
+        case .accepted: addResponse(isAccepted: true, now: now)
+        case .retrySoon, .retryLater, .ambiguous: addResponse(isAccepted: false, now: now)
         // These responses concern the push, its token or the configuration, so they count neither for nor against
         // retries.
         case .throttled, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }
 
-    private mutating func addResponse(isAccepted: Bool) {
+    private mutating func addResponse(isAccepted: Bool, now: Moment) {
         recentResponseBits =
             (recentResponseBits << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
+        if now.monotonicMilliseconds >= presentPeriodEndMilliseconds { beginPeriod(now: now) }
+        if isAccepted { presentPeriod.accepted &+= 1 } else { presentPeriod.delayed &+= 1 }
+    }
+
+    private mutating func beginPeriod(now: Moment) {
+        let isNextPeriod = now.monotonicMilliseconds - presentPeriodEndMilliseconds < Self.periodMilliseconds
+        formerPeriod = isNextPeriod ? presentPeriod : ResponseCounts()
+        presentPeriod = ResponseCounts()
+        presentPeriodEndMilliseconds = now.monotonicMilliseconds + Self.periodMilliseconds
     }
 }

@@ -3,7 +3,7 @@ import LiveActivity
 import Testing
 
 /// A failed push is sent again soon in three cases: its pool's retry budget permits the retry; APNs accepted at least
-/// ten of the last 20 pushes; the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
+/// half of the last pushes; the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
 @Suite struct RetryBudgetTests {
     @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()
@@ -148,18 +148,47 @@ import Testing
             "after a second without pushes, one retry may show whether APNs is back"
         )
         permission.noteSentPush(now: moment(6_000))
-        for _ in 0..<9 { permission.noteResponse(.accepted) }
-        permission.noteResponse(.tokenDead)
+        for _ in 0..<9 { permission.noteResponse(.accepted, now: moment(6_000)) }
+        permission.noteResponse(.tokenDead, now: moment(6_000))
         #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
-        permission.noteResponse(.accepted)
+        permission.noteResponse(.accepted, now: moment(6_000))
         #expect(permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
-        for _ in 0..<10 { permission.noteResponse(.retryLater) }
+        for _ in 0..<10 { permission.noteResponse(.retryLater, now: moment(6_000)) }
         #expect(
             permission.permitsRetry(isWithinBudget: false, now: moment(6_000)),
             "half of the last twenty were accepted"
         )
-        permission.noteResponse(.retryLater)
+        permission.noteResponse(.retryLater, now: moment(6_000))
         #expect(!permission.permitsRetry(isWithinBudget: false, now: moment(6_000)))
+    }
+
+    /// Every second, 100 pushes are sent at once. The responses to the refused ones come first.
+    @Test(arguments: [(refusedCount: 30, isPermitted: true), (refusedCount: 60, isPermitted: false)])
+    func `A burst of refusals stops no retries if APNs accepts half of the pushes`(
+        refusedCount: Int,
+        isPermitted: Bool
+    ) {
+        var permission = RetryPermission()
+        for second in 0..<20 {
+            let now = Moment(monotonicMilliseconds: Int64(second) * 1_000, wallMilliseconds: 0)
+            permission.noteSentPush(now: now)
+            for _ in 0..<refusedCount { permission.noteResponse(.retrySoon, now: now) }
+            if second > 0 { #expect(permission.permitsRetry(isWithinBudget: false, now: now) == isPermitted) }
+            for _ in refusedCount..<100 { permission.noteResponse(.accepted, now: now) }
+        }
+    }
+
+    @Test func `Earlier accepted pushes permit retries for ten seconds of an outage at most`() {
+        var permission = RetryPermission()
+        func note(_ disposition: PushResult.Disposition, atMilliseconds milliseconds: Int64) -> Bool {
+            let now = Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: 0)
+            permission.noteSentPush(now: now)
+            for _ in 0..<20 { permission.noteResponse(disposition, now: now) }
+            return permission.permitsRetry(isWithinBudget: false, now: now)
+        }
+        for second in 0..<60 { #expect(note(.accepted, atMilliseconds: Int64(second) * 1_000)) }
+        #expect(note(.retryLater, atMilliseconds: 60_000))
+        #expect(!note(.retryLater, atMilliseconds: 70_000))
     }
 
     /// A server that is about to close refuses streams, and does not process their pushes. APNs accepts the other
@@ -250,7 +279,7 @@ private struct OutagePool {
                     isRetry ? max(0, budgetHundredths - 100) : min(budgetHundredths + 10, Self.savedRetriesMax * 100)
                 permission.noteSentPush(now: core.now)
                 let disposition = sentPushCount % interval == 0 ? PushResult.Disposition.retrySoon : responses
-                permission.noteResponse(disposition)
+                permission.noteResponse(disposition, now: core.now)
                 core.respond(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }
             core.acknowledgeAll()

@@ -181,7 +181,7 @@ extension Simulation {
             disposition: disposition,
             connection: connection
         )
-        worker.retryPermission.noteResponse(disposition)
+        worker.retryPermission.noteResponse(disposition, now: worker.moment(now))
         if disposition == .accepted,
             let index = worker.connections.firstIndex(where: { $0.number == connection })
         {
