@@ -10,13 +10,7 @@ public enum BreakerCause: UInt8, Sendable {
     case providerToken
 
     /// The name in the log.
-    public var name: String {
-        switch self {
-        case .unavailability: "availability"
-        case .deviceTokens: "deviceTokens"
-        case .providerToken: "providerToken"
-        }
-    }
+    public var name: String { "\(self)" }
 }
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.

@@ -210,13 +210,13 @@ public struct ResultTimes: Codable, Hashable, Sendable {
     public var received: Date?
     public var admitted: Date?
     public var sent: Date?
-    public var answered: Date?
+    public var responded: Date?
     /// When APNs gave its first and its last response to the pushes of a range, a broadcast, or a whole command to an
     /// audience. Nil in results of single commands.
     public var first: Date?
     public var last: Date?
 
-    private enum CodingKeys: String, CodingKey { case record, received, admitted, sent, answered, first, last }
+    private enum CodingKeys: String, CodingKey { case record, received, admitted, sent, responded, first, last }
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
@@ -224,7 +224,7 @@ public struct ResultTimes: Codable, Hashable, Sendable {
         received = try container.decodeMillisecondsIfPresent(.received)
         admitted = try container.decodeMillisecondsIfPresent(.admitted)
         sent = try container.decodeMillisecondsIfPresent(.sent)
-        answered = try container.decodeMillisecondsIfPresent(.answered)
+        responded = try container.decodeMillisecondsIfPresent(.responded)
         first = try container.decodeMillisecondsIfPresent(.first)
         last = try container.decodeMillisecondsIfPresent(.last)
     }
@@ -235,7 +235,7 @@ public struct ResultTimes: Codable, Hashable, Sendable {
         try container.encodeMilliseconds(received, .received)
         try container.encodeMilliseconds(admitted, .admitted)
         try container.encodeMilliseconds(sent, .sent)
-        try container.encodeMilliseconds(answered, .answered)
+        try container.encodeMilliseconds(responded, .responded)
         try container.encodeMilliseconds(first, .first)
         try container.encodeMilliseconds(last, .last)
     }

@@ -116,7 +116,7 @@ public struct ResultRecord {
         if receivedAtMilliseconds >= 0 { writer.member("received", receivedAtMilliseconds) }
         if admittedAtMilliseconds >= 0 { writer.member("admitted", admittedAtMilliseconds) }
         if sentAtMilliseconds >= 0 { writer.member("sent", sentAtMilliseconds) }
-        if responseAtMilliseconds >= 0 { writer.member("answered", responseAtMilliseconds) }
+        if responseAtMilliseconds >= 0 { writer.member("responded", responseAtMilliseconds) }
         writer.endObject()
         writer.endObject()
     }

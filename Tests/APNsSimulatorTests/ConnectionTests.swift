@@ -225,7 +225,7 @@ import Testing
             let counts = try await responseCounts(fixture, faults)
             #expect(counts == ["0 ": 200])
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.unansweredRequestCount == 200)
+            #expect(statistics.requestWithoutResponseCount == 200)
         }
     }
 

@@ -95,7 +95,8 @@ import Testing
         try await SimulatorFixture.run { fixture in
             let app = "\"app\":\"\(SimulatorFixture.app)\""
             #expect(
-                try await fixture.control("POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"void\"}")
+                try await fixture
+                    .control("POST", "/rotate", "{\(app),\"activity\":\"m1\",\"oldToken\":\"acceptedWithoutEffect\"}")
                     .status
                     == 200
             )
@@ -164,8 +165,8 @@ import Testing
                 "serviceUnavailableShare":0.02,"tooManyRequestsShare":0.03,\
                 "reasonShares":{"BadDeviceToken":0.04,"Unregistered":0.05},"unknownReasonShare":0.06,"notJSONShare":0.07,\
                 "lateShare":0.08,"lateMilliseconds":9,"refusedShare":0.1,"resetShare":0.11,"resetCode":4294967295,\
-                "unansweredShare":0.12,"lostAnswersAreApplied":false,"faultyRequests":13,"informationalShare":0.14,\
-                "goAwayAfterRequests":15,"goAwayUnprocessed":14,"goAwayCode":11,"goAwayReason":"IdleTimeout",\
+                "noResponseShare":0.12,"requestsWithoutResponseTakeEffect":false,"requestsSubjectToFaultsMax":13,"informationalShare":0.14,\
+                "goAwayAfterRequests":15,"goAwayUnprocessedRequests":14,"goAwayCode":11,"goAwayReason":"IdleTimeout",\
                 "goAwayGraceMilliseconds":0,"cutAfterRequests":16,"silentAfterRequests":17,"silentStopsReading":true,\
                 "concurrentStreams":18,"connectionWindowBytes":19}
                 """
@@ -236,7 +237,7 @@ import Testing
             ),
             (
                 "POST", "/rotate", #"{"app":"a","oldToken":"burnt"}"#, 400, "invalidRequest",
-                "oldToken is not retired or void"
+                "oldToken is not retired or acceptedWithoutEffect"
             ),
             ("PUT", "/faults", #"{"resetShares":1}"#, 400, "invalidRequest", "no such fault: resetShares"),
             ("PUT", "/faults", #"{"resetShare":2}"#, 400, "invalidRequest", "a share is a number from 0 to 1"),
@@ -249,8 +250,8 @@ import Testing
                 "goAwayAfterRequests is negative"
             ),
             (
-                "PUT", "/faults", #"{"goAwayAfterRequests":2,"goAwayUnprocessed":3}"#, 400, "invalidRequest",
-                "goAwayUnprocessed is from 0 to goAwayAfterRequests"
+                "PUT", "/faults", #"{"goAwayAfterRequests":2,"goAwayUnprocessedRequests":3}"#, 400, "invalidRequest",
+                "goAwayUnprocessedRequests is from 0 to goAwayAfterRequests"
             ),
             (
                 "PUT", "/faults", #"{"goAwayGraceMilliseconds":600001}"#, 400, "invalidRequest",
@@ -258,12 +259,15 @@ import Testing
             ),
             (
                 "PUT", "/faults",
-                #"{"goAwayAfterRequests":2,"goAwayUnprocessed":1,"goAwayGraceMilliseconds":1}"#, 400,
+                #"{"goAwayAfterRequests":2,"goAwayUnprocessedRequests":1,"goAwayGraceMilliseconds":1}"#, 400,
                 "invalidRequest",
-                "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
+                "goAwayUnprocessedRequests cannot be set with graceMilliseconds: in two steps every request is processed"
             ),
             ("PUT", "/faults", #"{"resetCode":-1}"#, 400, "invalidRequest", "resetCode does not fit"),
-            ("PUT", "/faults", #"{"faultyRequests":-1}"#, 400, "invalidRequest", "faultyRequests is negative"),
+            (
+                "PUT", "/faults", #"{"requestsSubjectToFaultsMax":-1}"#, 400, "invalidRequest",
+                "requestsSubjectToFaultsMax is negative"
+            ),
             ("PUT", "/faults", #"{"cutAfterRequests":-1}"#, 400, "invalidRequest", "cutAfterRequests is negative"),
             (
                 "PUT", "/faults", #"{"silentAfterRequests":-1}"#, 400, "invalidRequest",

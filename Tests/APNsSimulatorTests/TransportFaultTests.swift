@@ -175,7 +175,7 @@ import Testing
             // silence, or lost.
             #expect(streams.suffix(3).allSatisfy { client.responses[$0]?.isClosed == false })
             let statistics = try await fixture.simulator.statistics()
-            #expect(statistics.requestCount == 6 && statistics.unansweredRequestCount == 3)
+            #expect(statistics.requestCount == 6 && statistics.requestWithoutResponseCount == 3)
             #expect(statistics.openConnectionCount == 1 && statistics.silencedConnectionCount == 1)
         }
     }

@@ -74,7 +74,7 @@ struct RecordTests {
             Issue.record("\(results)")
             return
         }
-        #expect(command.times.answered == Date(timeIntervalSince1970: 1_790_000_000.999))
+        #expect(command.times.responded == Date(timeIntervalSince1970: 1_790_000_000.999))
         #expect(range.members[.delivered] == 247_484 && range.members[.failed] == 0)
         #expect(audience.broadcasts?[.unregistered] == 48)
         #expect(broadcast.environment == .production)

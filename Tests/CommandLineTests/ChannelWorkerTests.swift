@@ -253,7 +253,7 @@ struct ChannelWorkerTests {
         // APNs responds later than the worker waits.
         try scene.delayResponses(milliseconds: 20_000)
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
-        try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }
+        try scene.await("a reconciliation that fails") { scene.log.contains("channel-upkeep-failed") ? true : nil }
         try scene.stopDelayingResponses()
         try awaitFirstReconciliation(scene, noting: foreignChannel)
         #expect(worker.terminate() == 0)
@@ -283,7 +283,7 @@ struct ChannelWorkerTests {
             try scene.channelIdentifiers() == [foreignChannel] ? true : nil
         }
         try awaitFirstReconciliation(scene, noting: foreignChannel)
-        _ = try scene.await("the refusal is logged") { scene.log.contains("channel-trouble") ? true : nil }
+        _ = try scene.await("the refusal is logged") { scene.log.contains("channel-upkeep-failed") ? true : nil }
         #expect(worker.terminate() == 0)
     }
 

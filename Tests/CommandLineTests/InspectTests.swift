@@ -52,7 +52,7 @@ struct InspectTests {
         #expect(results.map { $0["outcome"] as? String } == ["accepted", "accepted"])
         #expect(results[0]["command"] as? String == "update-1")
         #expect(results[0]["budgetLeft"] as? Int == 11)
-        #expect((results[0]["times"] as? [String: Any])?["answered"] is Int)
+        #expect((results[0]["times"] as? [String: Any])?["responded"] is Int)
     }
 
     @Test func `A held command is shown whole, with its expiration`() throws {

@@ -32,7 +32,7 @@ struct DependencyTests {
                 let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
                 return page.status == 200 && page.text.contains("waits for Kafka, which is away")
             }
-            #expect(Set(try run.findings()).isSuperset(of: ["CausewayKafkaAway", "CausewayRedisAway"]))
+            #expect(Set(try run.findings()).isSuperset(of: ["CausewayKafkaUnreachable", "CausewayRedisUnavailable"]))
 
             try kafkaRelay.start(to: try run.brokerPort, on: run.deployment)
             try broker.bringUp()
@@ -46,15 +46,15 @@ struct DependencyTests {
             }
             try run.await("a finding about Redis alone") {
                 let findings = try run.findings()
-                return findings.contains("CausewayRedisAway") && !findings.contains("CausewayKafkaAway")
+                return findings.contains("CausewayRedisUnavailable") && !findings.contains("CausewayKafkaUnreachable")
             }
 
             try run.deployment.restartRedis()
             try run.awaitMetrics("a push that waits for APNs") { $0.sum("causeway_pushes_waiting") == 1 }
             let status = try WorkerPage("/statusz", port: run.deployment.httpPort).text
             #expect(status.contains("No APNs connection is ready for ride in sandbox"))
-            try run.await("the end of the finding CausewayRedisAway") {
-                try !run.findings().contains("CausewayRedisAway")
+            try run.await("the end of the finding CausewayRedisUnavailable") {
+                try !run.findings().contains("CausewayRedisUnavailable")
             }
 
             try apnsRelay.start(to: run.deployment.simulator.apnsPort, on: run.deployment)
@@ -120,7 +120,7 @@ struct DependencyTests {
                 $0.sum("causeway_kafka_ready") == 1 && isLagging($0)
             }
             #expect(ContinuousClock.now - startInstant < .seconds(25))
-            #expect(try !run.findings().contains("CausewayKafkaAway"))
+            #expect(try !run.findings().contains("CausewayKafkaUnreachable"))
             try run.deployment.restartRedis()
             try run.awaitMetrics("nothing that waits") {
                 $0.hasAllDependencies && $0.sum("causeway_records_in_progress") == 0
@@ -135,7 +135,7 @@ struct DependencyTests {
         try run.awaitMetrics("a worker without a broker") { $0.sum("causeway_kafka_ready") == 0 }
         #expect(try run.status(of: "/livez") == 200)
         #expect(try run.status(of: "/readyz") == 200)
-        #expect(try run.findings().contains("CausewayKafkaAway"))
+        #expect(try run.findings().contains("CausewayKafkaUnreachable"))
     }
 }
 

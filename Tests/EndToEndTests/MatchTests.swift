@@ -91,7 +91,7 @@ struct MatchTests {
         #expect(scrape.highest("causeway_audience_oldest_range_seconds") == 0)
         #expect(try #require(scrape.sum("causeway_audience_pages_read_total")) > 0)
         #expect(scrape.sum("causeway_audience_pages_damaged_total") == 0)
-        for (change, count) in [("joined", 3.0), ("moved", 1), ("left", 0)] {
+        for (change, count) in [("joined", 3.0), ("updated", 1), ("left", 0)] {
             #expect(
                 scrape.sum("causeway_audience_memberships_total", ["app": "match", "change": change]) == count,
                 "\(change)"

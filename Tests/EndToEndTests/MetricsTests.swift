@@ -105,14 +105,14 @@ struct MetricsTests {
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "accepted"]) == Double(tally.pushCount))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "commands"]) == Double(commandCount))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "registrations"]) == 40)
-        #expect(try #require(scrape.sum("causeway_coalesced_total", app)) > 0)
+        #expect(try #require(scrape.sum("causeway_commands_replaced_total", app)) > 0)
         #expect(scrape.sum("causeway_freshness_seconds_count", app) == Double(tally.pushCount))
-        for stage in ["queue", "admit", "stream", "apns", "settle"] {
-            let count = scrape.sum("causeway_stage_seconds_count", ["stage": stage])
-            #expect(count == Double(tally.pushCount), "\(stage)")
+        for part in ["queue", "admit", "stream", "apns", "settle"] {
+            let count = scrape.sum("causeway_latency_seconds_count", ["part": part])
+            #expect(count == Double(tally.pushCount), "\(part)")
         }
         #expect(scrape.sum("causeway_dead_letters_total") == 0)
-        #expect(scrape.sum("causeway_redis_servers_away") == 0)
+        #expect(scrape.sum("causeway_redis_servers_unavailable") == 0)
     }
 
     private func simulatorStatistics(of run: ExampleRun) throws -> JSONObject {
@@ -129,7 +129,7 @@ struct MetricsTests {
         #expect(scrape.sum("causeway_pushes_total", ["status": "200"]) == statistics["accepted"] as? Double)
         #expect(scrape.sum("causeway_pushes_total") == requests)
         #expect(scrape.sum("causeway_apns_round_trip_seconds_count") == requests)
-        #expect(scrape.sum("causeway_budget_spent_total") == byPriority["10"] as? Double)
+        #expect(scrape.sum("causeway_budget_draws_total") == byPriority["10"] as? Double)
         #expect(scrape.sum("causeway_budget_demotions_total") == 0)
     }
 

@@ -19,13 +19,16 @@ struct PrometheusAlertCauseTests {
             try run.awaitMetrics("a worker without Redis") { $0.sum("causeway_redis_ready") == 0 }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
-            #expect(try run.findings().contains("CausewayRedisAway"))
+            #expect(try run.findings().contains("CausewayRedisUnavailable"))
             try updates.sendWithoutWaiting()
-            let waitingScrape = try run.awaitSteadyState("a command that waits for Redis", alerting: [.redisAway]) {
+            let waitingScrape = try run.awaitSteadyState(
+                "a command that waits for Redis",
+                alerting: [.redisUnavailable]
+            ) {
                 $0.sum("causeway_records_waiting", ["for": "redis"]) == 1
                     && ($0.sum("causeway_oldest_unsettled_seconds") ?? 0) > 0.5
             }
-            history.add(waitingScrape, minutes: 5, firing: "CausewayRedisAway")
+            history.add(waitingScrape, minutes: 5, firing: "CausewayRedisUnavailable")
             try run.deployment.restartRedis()
             let backScrape = try run.awaitMetrics("a worker that reaches Redis again") {
                 $0.sum("causeway_redis_ready") == 1
@@ -35,7 +38,7 @@ struct PrometheusAlertCauseTests {
             let healthyScrape = try run.awaitSteadyState("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_oldest_unsettled_seconds") == 0
             }
-            #expect(try !run.findings().contains("CausewayRedisAway"))
+            #expect(try !run.findings().contains("CausewayRedisUnavailable"))
             history.addExpectingNoAlert(healthyScrape, minutes: 5)
         }
     }
@@ -115,13 +118,13 @@ struct PrometheusAlertCauseTests {
             )
             try run.awaitMarks()
             try run.deployment.replaceRedis()
-            try run.await("the finding CausewayRedisLost") { try run.findings().contains("CausewayRedisLost") }
+            try run.await("the finding CausewayRedisDataLost") { try run.findings().contains("CausewayRedisDataLost") }
             let healedScrape = try run.awaitSteadyState("a worker that has read all records again") {
                 $0.hasAllDependencies && ($0.sum("causeway_redis_losses_total", ["cause": "emptied"]) ?? 0) >= 1
                     && $0.sum("causeway_partitions_rereading") == 0
             }
             try updates.sendOne()
-            history.add(healedScrape, minutes: 5, firing: "CausewayRedisLost")
+            history.add(healedScrape, minutes: 5, firing: "CausewayRedisDataLost")
             history.addExpectingNoAlert(healedScrape, minutes: 20)
         }
     }
@@ -139,8 +142,8 @@ struct PrometheusAlertCauseTests {
             let heldScrape = try run.awaitSteadyState("held commands") {
                 $0.sum("causeway_outcomes_total", ["outcome": "held"]) == 60
             }
-            #expect(try run.findings().contains("CausewayTokensUnknown"))
-            history.add(heldScrape, minutes: 8, firing: "CausewayTokensUnknown")
+            #expect(try run.findings().contains("CausewayTokensMissing"))
+            history.add(heldScrape, minutes: 8, firing: "CausewayTokensMissing")
             history.addExpectingNoAlert(heldScrape, minutes: 12)
         }
     }
@@ -150,13 +153,13 @@ struct PrometheusAlertCauseTests {
             let healthyScrape = try run.awaitSteadyState("a broker, and partitions") { $0.hasAllDependencies }
             history.addExpectingNoAlert(healthyScrape, minutes: 15)
             try run.stopForGood("broker")
-            let awayScrape = try run.awaitSteadyState("no broker", alerting: [.kafkaAway]) {
+            let awayScrape = try run.awaitSteadyState("no broker", alerting: [.kafkaUnreachable]) {
                 ($0.sum("causeway_kafka_errors_total", ["code": "_ALL_BROKERS_DOWN"]) ?? 0) >= 1
             }
             #expect(try run.status(of: "/readyz") == 200)
             #expect(try run.status(of: "/livez") == 200)
-            #expect(try run.findings().contains("CausewayKafkaAway"))
-            history.add(awayScrape, minutes: 5, firing: "CausewayKafkaAway")
+            #expect(try run.findings().contains("CausewayKafkaUnreachable"))
+            history.add(awayScrape, minutes: 5, firing: "CausewayKafkaUnreachable")
         }
     }
 
@@ -253,8 +256,8 @@ struct PrometheusAlertCauseTests {
                 }
                 history.add(deadScrape, minutes: 10)
             }
-            // Commands with dead tokens are held. Many held commands cause the alert `CausewayTokensUnknown`.
-            history.expect(firing: "CausewayTokensDying", "CausewayTokensUnknown")
+            // Commands with dead tokens are held. Many held commands cause the alert `CausewayTokensMissing`.
+            history.expect(firing: "CausewayDeadTokens", "CausewayTokensMissing")
         }
     }
 
@@ -278,7 +281,7 @@ struct PrometheusAlertCauseTests {
             let spentScrape = try run.awaitSteadyState("demoted pushes") {
                 ($0.sum("causeway_budget_demotions_total", labels) ?? 0) > 2
             }
-            #expect(try #require(spentScrape.sum("causeway_budget_spent_total", labels)) <= 2)
+            #expect(try #require(spentScrape.sum("causeway_budget_draws_total", labels)) <= 2)
             history.add(spentScrape, minutes: 10)
             try updates.sendOne()
             let laterScrape = try run.awaitSteadyState("another demoted push") {

@@ -21,17 +21,26 @@ struct PrometheusAlertLoadTests {
             history.addExpectingNoAlert(startScrape, minutes: 15)
             try run.deployment.stopRedis()
             try updates.floodOnePartition(activities: 0..<1_200)
-            let lagScrape = try run.awaitSteadyState("a lag of 1,200 commands", alerting: [.redisAway, .lagGrows]) {
+            let lagScrape = try run.awaitSteadyState(
+                "a lag of 1,200 commands",
+                alerting: [.redisUnavailable, .lagGrows]
+            ) {
                 ($0.commandsLag ?? 0) >= 1_200
             }
             history.add(lagScrape, minutes: 9)
             try updates.floodOnePartition(activities: 1_200..<1_800)
             let oldScrape = try run.awaitSteadyState(
                 "commands that are a minute old",
-                alerting: [.redisAway, .commandsStale, .lagGrows]
+                alerting: [.redisUnavailable, .commandsStale, .lagGrows]
             ) { ($0.commandsLag ?? 0) >= max(1_800, (lagScrape.commandsLag ?? 0) + 1) }
             #expect(try run.findings().contains("CausewayCommandsStale"))
-            history.add(oldScrape, minutes: 5, firing: "CausewayRedisAway", "CausewayCommandsStale", "CausewayLagGrows")
+            history.add(
+                oldScrape,
+                minutes: 5,
+                firing: "CausewayRedisUnavailable",
+                "CausewayCommandsStale",
+                "CausewayLagGrows"
+            )
             try run.deployment.restartRedis()
             let healthyScrape = try run.awaitSteadyState("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0
@@ -121,8 +130,8 @@ struct PrometheusAlertLoadTests {
 
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             #expect(throws: (any Error).self) { try run.scrape() }
-            history.add(nil, minutes: 20, firing: "CausewayGone")
-            history.add(nil, minutes: 24 * 60, firing: "CausewayGone")
+            history.add(nil, minutes: 20, firing: "CausewayDown")
+            history.add(nil, minutes: 24 * 60, firing: "CausewayDown")
             history.addExpectingNoAlert(healthyScrape, minutes: 6)
         }
     }
@@ -139,17 +148,16 @@ struct PrometheusAlertLoadTests {
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             try OffsetPastEndCommitter.commit(on: run)
             try run.deployment.startWorker()
-            let stillScrape = try run.awaitSteadyState("a partition that is stopped", alerting: [.partitionStandsStill])
-            {
-                $0.hasAllDependencies && $0.sum("causeway_partitions_standing_still") == 1
+            let stillScrape = try run.awaitSteadyState("a partition that is stopped", alerting: [.partitionStuck]) {
+                $0.hasAllDependencies && $0.sum("causeway_partitions_stuck") == 1
             }
             let partition = ["topic": "commands", "partition": "0"]
             #expect(
                 stillScrape.sum("causeway_consumer_lag_records", partition) == nil,
                 "the lag is unknown, so it has no series"
             )
-            #expect(try run.findings().contains("CausewayPartitionStandsStill"))
-            history.add(stillScrape, minutes: 5, firing: "CausewayPartitionStandsStill")
+            #expect(try run.findings().contains("CausewayPartitionStuck"))
+            history.add(stillScrape, minutes: 5, firing: "CausewayPartitionStuck")
         }
     }
 
@@ -196,12 +204,12 @@ struct PrometheusAlertLoadTests {
             try run.stopForGood("redis \(servers[1])")
             let awayScrape = try run.awaitSteadyState(
                 "a worker that does not reach one server",
-                alerting: [.redisServerAway]
+                alerting: [.redisServerUnavailable]
             ) {
-                $0.sum("causeway_redis_servers_away") == 1 && $0.sum("causeway_redis_ready") == 1
+                $0.sum("causeway_redis_servers_unavailable") == 1 && $0.sum("causeway_redis_ready") == 1
             }
-            #expect(try run.findings().contains("CausewayRedisServerAway"))
-            history.add(awayScrape, minutes: 5, firing: "CausewayRedisServerAway")
+            #expect(try run.findings().contains("CausewayRedisServerUnavailable"))
+            history.add(awayScrape, minutes: 5, firing: "CausewayRedisServerUnavailable")
             try history.evaluate()
         }
     }

@@ -109,7 +109,7 @@ struct ReloadTests {
             }
             #expect(run.results.outcome("to-audience") == "delivered")
             try run.awaitMetrics("the budget of the added policy") {
-                $0.sum("causeway_budget_spent_total", ["policy": "(added)"]) == 1
+                $0.sum("causeway_budget_draws_total", ["policy": "(added)"]) == 1
             }
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
         }

@@ -8,13 +8,13 @@ enum SingleScrapeAlert: String, CaseIterable {
     case lagGrows = "CausewayLagGrows"
     case roundsSlow = "CausewayRoundsSlow"
     case noPartitions = "CausewayNoPartitions"
-    case partitionStandsStill = "CausewayPartitionStandsStill"
+    case partitionStuck = "CausewayPartitionStuck"
     case breakerOpen = "CausewayBreakerOpen"
     case providerTokenOld = "CausewayProviderTokenOld"
     case keyFileRejected = "CausewayKeyFileRejected"
-    case redisAway = "CausewayRedisAway"
-    case redisServerAway = "CausewayRedisServerAway"
-    case kafkaAway = "CausewayKafkaAway"
+    case redisUnavailable = "CausewayRedisUnavailable"
+    case redisServerUnavailable = "CausewayRedisServerUnavailable"
+    case kafkaUnreachable = "CausewayKafkaUnreachable"
     case laneBusy = "CausewayLaneBusy"
 
     /// Whether the reading meets the part of the alert's condition that one reading can show.
@@ -26,14 +26,14 @@ enum SingleScrapeAlert: String, CaseIterable {
         case .lagGrows: (scrape.sum("causeway_consumer_lag_records") ?? 0) > 1_000
         case .roundsSlow: scrape.highest("causeway_audience_oldest_round_seconds") > 60
         case .noPartitions: scrape.sum("causeway_partitions_assigned") == 0
-        case .partitionStandsStill: scrape.highest("causeway_partitions_standing_still") > 0
+        case .partitionStuck: scrape.highest("causeway_partitions_stuck") > 0
         case .breakerOpen: scrape.highest("causeway_breaker_open") > 0
         case .providerTokenOld: scrape.highest("causeway_provider_token_age_seconds") > 3_300
         case .keyFileRejected: scrape.highest("causeway_key_file_rejected") > 0
-        case .redisAway: scrape.sum("causeway_redis_ready") == 0
-        case .redisServerAway:
-            scrape.highest("causeway_redis_servers_away") > 0 && scrape.sum("causeway_redis_ready") == 1
-        case .kafkaAway: scrape.sum("causeway_kafka_ready") == 0
+        case .redisUnavailable: scrape.sum("causeway_redis_ready") == 0
+        case .redisServerUnavailable:
+            scrape.highest("causeway_redis_servers_unavailable") > 0 && scrape.sum("causeway_redis_ready") == 1
+        case .kafkaUnreachable: scrape.sum("causeway_kafka_ready") == 0
         case .laneBusy:
             max(scrape.highest("causeway_lane_busy_ratio"), scrape.highest("causeway_kafka_thread_busy_ratio")) > 0.8
         }

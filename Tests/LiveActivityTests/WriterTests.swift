@@ -169,7 +169,7 @@ struct WrittenRecordTests {
             "demoted": true, "cause": "lifetime",
             "budgetLeft": 0, "dropped": ["lineups", "a.b"], "policy": "slow", "attempts": 2, "timestamp": 1_790_000_000,
             "source": ["topic": "causeway.commands", "partition": 3, "offset": 1_234_567_890_123] as [String: Any],
-            "times": ["record": 1, "received": 2, "admitted": 3, "sent": 4, "answered": 5],
+            "times": ["record": 1, "received": 2, "admitted": 3, "sent": 4, "responded": 5],
         ]
         #expect(NSDictionary(dictionary: object) == NSDictionary(dictionary: expected))
     }

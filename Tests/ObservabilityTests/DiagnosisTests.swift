@@ -62,8 +62,8 @@ struct DiagnosisTests {
     }
 
     @Test func `Each fault is found`() {
-        #expect(Self.alerts { $0.secondLane.set(.redisReady, to: 0) } == ["CausewayRedisAway"])
-        #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaAway"])
+        #expect(Self.alerts { $0.secondLane.set(.redisReady, to: 0) } == ["CausewayRedisUnavailable"])
+        #expect(Self.alerts { $0.kafka.set(.kafkaReady, to: 0) } == ["CausewayKafkaUnreachable"])
         #expect(Self.alerts { $0.secondLane.set(.breakerOpen, Self.pool, to: 1) } == ["CausewayBreakerOpen"])
         #expect(Self.alerts { $0.firstLane.set(.providerTokenAge, 0, to: 3_300_001) } == ["CausewayProviderTokenOld"])
         #expect(
@@ -74,16 +74,16 @@ struct DiagnosisTests {
         #expect(Self.alerts { $0.firstLane.add(.deadLetters, 2) } == ["CausewayDeadLetters"])
         #expect(Self.alerts { $0.firstLane.set(.laneBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
         #expect(Self.alerts { $0.kafka.set(.kafkaThreadBusyRatio, to: 810_000) } == ["CausewayLaneBusy"])
-        #expect(Self.alerts { $0.firstLane.set(.redisServersUnavailable, to: 1) } == ["CausewayRedisServerAway"])
+        #expect(Self.alerts { $0.firstLane.set(.redisServersUnavailable, to: 1) } == ["CausewayRedisServerUnavailable"])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 2) } == ["CausewayRedisErrors"])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 0) } == [])
         #expect(Self.alerts { $0.firstLane.add(.redisErrors, 3) } == ["CausewayRedisReplicasMissing"])
-        #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 0) } == ["CausewayRedisLost"])
+        #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 0) } == ["CausewayRedisDataLost"])
         #expect(Self.alerts { $0.kafka.add(.redisDataLosses, 1) } == [])
         let rereadingFindings = ["Redis may have lost its last writes: 2 partitions are read again."]
         #expect(Self.alerts { $0.kafka.set(.partitionsRereading, to: 2) } == rereadingFindings)
         #expect(Self.alerts { $0.kafka.set(.partitionsAssigned, to: 0) } == ["CausewayNoPartitions"])
-        #expect(Self.alerts { $0.kafka.set(.partitionsStuck, to: 1) } == ["CausewayPartitionStandsStill"])
+        #expect(Self.alerts { $0.kafka.set(.partitionsStuck, to: 1) } == ["CausewayPartitionStuck"])
         #expect(Self.alerts { $0.kafka.set(.partitionsPaused, to: 2) } == ["2 partitions are paused."])
         let spentBudgetAlerts = Self.alerts { worker in
             worker.firstLane.add(.pushRetries, 0)
@@ -99,7 +99,7 @@ struct DiagnosisTests {
             worker.firstLane.add(.outcomes, 0, 3, by: 30)
             worker.secondLane.add(.outcomes, 0, 0, by: 100)
         }
-        #expect(heldCommandAlerts == ["CausewayTokensUnknown"])
+        #expect(heldCommandAlerts == ["CausewayTokensMissing"])
         let fewHeldCommandAlerts = Self.alerts { worker in
             worker.firstLane.add(.outcomes, 0, 3, by: 30)
             worker.secondLane.add(.outcomes, 0, 0, by: 1_000)
@@ -141,7 +141,7 @@ struct DiagnosisTests {
         }
         #expect(pushFindings([(200, 0, 949), (403, 3, 51)]) == ["CausewayPushesRefused"])
         #expect(pushFindings([(200, 0, 950), (400, 2, 50)]) == [])
-        #expect(pushFindings([(200, 0, 700), (410, 4, 300)]) == ["CausewayTokensDying"])
+        #expect(pushFindings([(200, 0, 700), (410, 4, 300)]) == ["CausewayDeadTokens"])
         #expect(pushFindings([(200, 0, 900), (429, 99, 100)]) == [])
         // Among few pushes, refusals are a finding only if more than half of the pushes are refused.
         #expect(pushFindings([(200, 0, 25), (403, 3, 25)]) == [])

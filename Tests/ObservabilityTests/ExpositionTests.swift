@@ -47,13 +47,13 @@ struct ExpositionTests {
             "causeway_pushes_total{app=\"match\",environment=\"production\",status=\"200\",reason=\"none\"} 1\n",
             "causeway_consumer_lag_records{topic=\"commands\",partition=\"3\"} 12\n",
             "causeway_oldest_unsettled_seconds{topic=\"commands\",partition=\"3\"} 1.5\n",
-            "causeway_watermark_offset{topic=\"commands\",partition=\"3\"} 9\n",
+            "causeway_committable_offset{topic=\"commands\",partition=\"3\"} 9\n",
             "causeway_freshness_seconds_bucket{app=\"match\",le=\"0.1\"} 0\n",
             "causeway_freshness_seconds_bucket{app=\"match\",le=\"0.2\"} 1\n",
             "causeway_freshness_seconds_bucket{app=\"match\",le=\"+Inf\"} 1\n",
             "causeway_freshness_seconds_sum{app=\"match\"} 0.12\n",
             "causeway_freshness_seconds_count{app=\"match\"} 1\n",
-            "causeway_redis_ready 1\n", "causeway_turn_age_seconds{thread=\"lane-1\"} 0.1\n",
+            "causeway_redis_ready 1\n", "causeway_iteration_age_seconds{thread=\"lane-1\"} 0.1\n",
             "causeway_lane_busy_ratio{lane=\"1\"} 0\n", "# TYPE causeway_freshness_seconds histogram\n",
             "causeway_build_info{version=\"1.2.3\",librdkafka=\"2.0.2\",openssl=\"3.0.22\",hiredis=\"0.14.1\"} 1\n",
         ] { #expect(text.contains(expected), "\(expected)") }
@@ -72,7 +72,7 @@ struct ExpositionTests {
         for step in 0..<500 { worker.firstLane.observe(.latencyByPart, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
-            .filter { $0.hasPrefix("causeway_stage_seconds_bucket{stage=\"stream\"") }
+            .filter { $0.hasPrefix("causeway_latency_seconds_bucket{part=\"stream\"") }
             .compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }
         #expect(counts.count == MetricBuckets.latencyPart.count + 1)
         #expect(counts == counts.sorted() && counts.last == 500)

@@ -51,7 +51,7 @@ struct StatusPageTests {
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
         #expect(html.contains("In the last minute 10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
         #expect(html.contains("Redis is away for 1 of 2 lanes."))
-        #expect(html.contains("<code>CausewayRedisAway</code>"))
+        #expect(html.contains("<code>CausewayRedisUnavailable</code>"))
         #expect(html.contains("<td>outOfMemory 1,300, moved 2</td>"))
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
     }
@@ -174,7 +174,7 @@ struct StatusPageTests {
         let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
         #expect(object["severity"] as? String == "broken")
         let findings = try #require(object["findings"] as? [[String: Any]])
-        #expect(findings.first?["alert"] as? String == "CausewayRedisAway")
+        #expect(findings.first?["alert"] as? String == "CausewayRedisUnavailable")
         let flow = try #require(object["flow"] as? [[String: Any]])
         #expect(flow.first?["perSecond"] as? Double == 10_000)
         #expect(flow.first?["total"] as? Int == 600_000)
@@ -219,7 +219,7 @@ struct StatusPageTests {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines[0].hasPrefix("BROKEN. In the last minute 10,000 records and 2,000 pushes a second; "))
         #expect(lines.contains("BROKEN: Redis is away for 1 of 2 lanes."))
-        #expect(lines.contains("  Runbook: CausewayRedisAway"))
+        #expect(lines.contains("  Runbook: CausewayRedisUnavailable"))
         #expect(lines.contains { $0.hasPrefix("live: lane-0: last completed an iteration ") }, "\(text)")
         for finding in report.findings {
             for part in [finding.observation, finding.meaning, finding.action] {

@@ -29,7 +29,8 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// - The push was a start, and the phone's budget for starts was used up.
     /// - The push was a start, and the simulator could hold no more activities.
     case overBudget
-    /// APNs accepted the push, but no phone got it, because its token was replaced (``TokenTable/State/void``).
+    /// APNs accepted the push, but no phone got it, because its token was replaced
+    /// (``TokenTable/State/acceptedWithoutEffect``).
     case acceptedForDeadToken
     /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel

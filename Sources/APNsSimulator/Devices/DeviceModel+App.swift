@@ -22,7 +22,7 @@ extension DeviceModel {
         /// APNs responds with 410 to pushes for the old token, after the grace time of ``DeviceRules``.
         case retired
         /// APNs still responds with 200 to pushes for the old token, but no phone gets them.
-        case acceptedWithoutEffect = "void"
+        case acceptedWithoutEffect
     }
 
     /// An activity that the app starts itself.

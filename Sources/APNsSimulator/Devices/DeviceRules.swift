@@ -21,8 +21,8 @@ public struct DeviceRules: Sendable, Equatable {
     public var startBudget: Budget?
     /// How long APNs still responds with 200 to pushes for a token that became invalid with the reason `expiredToken`:
     /// its activity was ended or dismissed, or the token was replaced. Later pushes get a 410. This time does not apply
-    /// to a replaced token that is `void` (``TokenTable/State/void``): it always gets a 200. Nor does it apply to the
-    /// tokens of a crowd (``CompactCrowd``).
+    /// to a replaced token that is ``TokenTable/State/acceptedWithoutEffect``: it always gets a 200. Nor does it apply
+    /// to the tokens of a crowd (``CompactCrowd``).
     public var retiredTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, retiredTokenGraceMilliseconds: Int64 = 0) {

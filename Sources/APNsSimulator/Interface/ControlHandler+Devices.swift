@@ -242,7 +242,7 @@ extension ControlHandler {
         let (app, activity, device, type, oldToken) = try call.readBody { tape throws(SimulatorError) in
             let name = try tape.optionalText("oldToken", of: 0) ?? DeviceModel.ReplacedTokenBehavior.retired.rawValue
             guard let oldToken = DeviceModel.ReplacedTokenBehavior(rawValue: name) else {
-                throw SimulatorError(.invalidRequest, "oldToken is not retired or void")
+                throw SimulatorError(.invalidRequest, "oldToken is not retired or acceptedWithoutEffect")
             }
             return (
                 try tape.requiredText("app", of: 0), try tape.optionalText("activity", of: 0),

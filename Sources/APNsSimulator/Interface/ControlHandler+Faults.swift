@@ -64,8 +64,9 @@ extension Faults {
     private static let memberNames: Set<String> = [
         "latencyMillisecondsMin", "latencyMillisecondsMax", "internalServerErrorShare", "serviceUnavailableShare",
         "tooManyRequestsShare", "reasonShares", "unknownReasonShare", "notJSONShare", "lateShare", "lateMilliseconds",
-        "refusedShare", "resetShare", "resetCode", "unansweredShare", "lostAnswersAreApplied", "faultyRequests",
-        "informationalShare", "goAwayAfterRequests", "goAwayUnprocessed", "goAwayCode", "goAwayReason",
+        "refusedShare", "resetShare", "resetCode", "noResponseShare", "requestsWithoutResponseTakeEffect",
+        "requestsSubjectToFaultsMax",
+        "informationalShare", "goAwayAfterRequests", "goAwayUnprocessedRequests", "goAwayCode", "goAwayReason",
         "goAwayGraceMilliseconds", "cutAfterRequests", "silentAfterRequests", "silentStopsReading", "concurrentStreams",
         "connectionWindowBytes",
     ]
@@ -82,10 +83,10 @@ extension Faults {
         latencyMilliseconds = lower...max(lower, upper)
         lateMilliseconds = try tape.optionalInteger("lateMilliseconds", of: 0) ?? lateMilliseconds
         resetCode = try tape.optionalInteger("resetCode", of: 0) ?? resetCode
-        requestsWithoutResponseTakeEffect = try tape.optionalFlag("lostAnswersAreApplied", of: 0) ?? true
-        requestsSubjectToFaultsMax = try tape.optionalInteger("faultyRequests", of: 0)
+        requestsWithoutResponseTakeEffect = try tape.optionalFlag("requestsWithoutResponseTakeEffect", of: 0) ?? true
+        requestsSubjectToFaultsMax = try tape.optionalInteger("requestsSubjectToFaultsMax", of: 0)
         goAwayAfterRequests = try tape.optionalInteger("goAwayAfterRequests", of: 0) ?? 0
-        goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessed", of: 0) ?? 0
+        goAwayUnprocessedRequests = try tape.optionalInteger("goAwayUnprocessedRequests", of: 0) ?? 0
         goAway = try GoAway(
             tape,
             code: "goAwayCode",
@@ -108,7 +109,7 @@ extension Faults {
         lateShare = try tape.optionalDouble("lateShare", of: 0) ?? 0
         refusedShare = try tape.optionalDouble("refusedShare", of: 0) ?? 0
         resetShare = try tape.optionalDouble("resetShare", of: 0) ?? 0
-        noResponseShare = try tape.optionalDouble("unansweredShare", of: 0) ?? 0
+        noResponseShare = try tape.optionalDouble("noResponseShare", of: 0) ?? 0
         informationalShare = try tape.optionalDouble("informationalShare", of: 0) ?? 0
         guard let list = tape.member("reasonShares", of: 0), tape[list].kind != .null else { return }
         guard tape[list].kind == .object else { throw SimulatorError(.invalidRequest, "reasonShares is not an object") }
@@ -145,12 +146,12 @@ extension Faults {
         writer.member("refusedShare", refusedShare)
         writer.member("resetShare", resetShare)
         writer.member("resetCode", resetCode)
-        writer.member("unansweredShare", noResponseShare)
-        writer.member("lostAnswersAreApplied", requestsWithoutResponseTakeEffect)
-        if let requestsSubjectToFaultsMax { writer.member("faultyRequests", requestsSubjectToFaultsMax) }
+        writer.member("noResponseShare", noResponseShare)
+        writer.member("requestsWithoutResponseTakeEffect", requestsWithoutResponseTakeEffect)
+        if let requestsSubjectToFaultsMax { writer.member("requestsSubjectToFaultsMax", requestsSubjectToFaultsMax) }
         writer.member("informationalShare", informationalShare)
         writer.member("goAwayAfterRequests", goAwayAfterRequests)
-        writer.member("goAwayUnprocessed", goAwayUnprocessedRequests)
+        writer.member("goAwayUnprocessedRequests", goAwayUnprocessedRequests)
         writer.member("goAwayCode", goAway.errorCode)
         writer.member("goAwayReason", goAway.reason)
         writer.member("goAwayGraceMilliseconds", goAway.graceMilliseconds)

@@ -24,7 +24,8 @@ import Reactor
 ///   phone, with the content on the Lock Screen.
 /// - `GET /screens?since&focus`. Gives the changes on the Lock Screens: see `DeviceModel.screensJSON`.
 /// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
-/// - `POST /rotate`. Takes `app`; either `activity`, or `device` and `attributesType`; `oldToken`: `retired` or `void`.
+/// - `POST /rotate`. Takes `app`; either `activity`, or `device` and `attributesType`; `oldToken`: `retired` or
+///   `acceptedWithoutEffect`.
 /// - `POST /dismiss`. Takes `app`, `activity`.
 /// - `POST /uninstall`. Takes `app`, `device`.
 /// - `POST /expect`. Takes `app`, `activities`: for each id the expected content state, or null if the activity should
@@ -40,12 +41,9 @@ import Reactor
 ///   `priority10`, `repeatedPushes`, `alerts`, `refused`, `effects`; and `pushesMax`, the most pushes to one phone.
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
-/// - `GET`, `PUT`, `DELETE /faults`. Takes a key for each property of `Faults`, and gives all of them. The keys of some
-///   properties have other names: `unansweredShare` sets `noResponseShare`, `lostAnswersAreApplied` sets
-///   `requestsWithoutResponseTakeEffect`, `faultyRequests` sets `requestsSubjectToFaultsMax`, `goAwayUnprocessed` sets
-///   `goAwayUnprocessedRequests`. Two keys set the latency: `latencyMillisecondsMin` and `latencyMillisecondsMax`.
-///   Three keys set `goAway`: `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. `reasonShares` is an object
-///   with Apple's reasons as keys.
+/// - `GET`, `PUT`, `DELETE /faults`. Takes a key for each property of `Faults`, and gives all of them. Two keys set the
+///   latency: `latencyMillisecondsMin` and `latencyMillisecondsMax`. Three keys set `goAway`: `goAwayCode`,
+///   `goAwayReason` and `goAwayGraceMilliseconds`. `reasonShares` is an object with Apple's reasons as keys.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.

@@ -108,19 +108,20 @@ public struct Faults: Sendable, Equatable {
         if !(0...Self.latencyMillisecondsMax).contains(lateMilliseconds) {
             return "lateMilliseconds is from 0 to \(Self.latencyMillisecondsMax)"
         }
-        if let count = requestsSubjectToFaultsMax, count < 0 { return "faultyRequests is negative" }
+        if let count = requestsSubjectToFaultsMax, count < 0 { return "requestsSubjectToFaultsMax is negative" }
         return nil
     }
 
     private var connectionProblem: String? {
         if goAwayAfterRequests < 0 { return "goAwayAfterRequests is negative" }
         if !(0...goAwayAfterRequests).contains(goAwayUnprocessedRequests) {
-            return "goAwayUnprocessed is from 0 to goAwayAfterRequests"
+            return "goAwayUnprocessedRequests is from 0 to goAwayAfterRequests"
         }
         if let problem = goAway.validationProblem { return "goAway: \(problem)" }
-        if goAway.lastStreamIdentifier != nil { return "goAway: lastStream follows from goAwayUnprocessed" }
+        if goAway.lastStreamIdentifier != nil { return "goAway: lastStream follows from goAwayUnprocessedRequests" }
         if goAwayUnprocessedRequests > 0, goAway.graceMilliseconds > 0 {
-            return "goAwayUnprocessed cannot be set with graceMilliseconds: in two steps every request is processed"
+            return
+                "goAwayUnprocessedRequests cannot be set with graceMilliseconds: in two steps every request is processed"
         }
         if cutAfterRequests < 0 { return "cutAfterRequests is negative" }
         if let count = silentAfterRequests, count < 0 { return "silentAfterRequests is negative" }

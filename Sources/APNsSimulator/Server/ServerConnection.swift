@@ -150,7 +150,7 @@ final class ServerConnection {
 
     private func handleWithoutResponding(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
         server.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
-        server.statistics.unansweredRequestCount += 1
+        server.statistics.requestWithoutResponseCount += 1
     }
 
     private func processWithLostResponse(_ slot: UnsafeMutablePointer<RequestSlot>) -> PushEffect? {

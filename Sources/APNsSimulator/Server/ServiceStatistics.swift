@@ -29,7 +29,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var informationalResponseCount = 0
     public internal(set) var refusedStreamCount = 0
     public internal(set) var resetStreamCount = 0
-    public internal(set) var unansweredRequestCount = 0
+    public internal(set) var requestWithoutResponseCount = 0
     /// Pushes and broadcasts since the simulator's start that are missing in the push log, because the log could not
     /// be written. A reset does not change this number.
     public internal(set) var lostPushLogLineCount = 0
@@ -85,7 +85,7 @@ public struct ServiceStatistics: Sendable {
         informationalResponseCount += other.informationalResponseCount
         refusedStreamCount += other.refusedStreamCount
         resetStreamCount += other.resetStreamCount
-        unansweredRequestCount += other.unansweredRequestCount
+        requestWithoutResponseCount += other.requestWithoutResponseCount
         lostPushLogLineCount += other.lostPushLogLineCount
         lastSecondRequestCount += other.lastSecondRequestCount
         busiestSecondRequestCount += other.busiestSecondRequestCount

@@ -145,7 +145,7 @@ extension ResultSummary {
         case (2, UInt8(ascii: "t")):
             if name.elementsEqual("record".utf8) { recordTimestampMilliseconds = number }
             // For an audience, `last` is the time of APNs' response for the last member.
-            if name.elementsEqual("answered".utf8) || name.elementsEqual("last".utf8) {
+            if name.elementsEqual("responded".utf8) || name.elementsEqual("last".utf8) {
                 responseAtMilliseconds = number
             }
         case (2, UInt8(ascii: "m")):

@@ -88,7 +88,7 @@ struct SingleCommandLoad {
         resultCount += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
         guard let phase = Phase(rawValue: String(name)), outcome == "accepted", let record = times["record"],
-            let response = times["answered"]
+            let response = times["responded"]
         else { return }
         freshness[phase, default: DurationHistogram()].add(milliseconds: response - record)
     }

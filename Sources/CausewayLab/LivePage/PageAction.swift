@@ -2,7 +2,7 @@
 enum PageAction: String, CaseIterable, Sendable {
     case killWorker = "kill-worker"
     case takeRedisAway = "take-redis-away"
-    case respondWith503 = "answer-503"
+    case respondWith503 = "respond-503"
     case cutConnections = "cut-connections"
     case blackHole = "black-hole"
 

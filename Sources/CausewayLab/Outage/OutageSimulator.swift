@@ -87,7 +87,7 @@ final class OutageSimulator {
         var members: [String: Any] = shares
         // If the simulator loses the response to a push, the push must not reach its phone. Otherwise the checker could
         // not know whether the alert rang.
-        members["lostAnswersAreApplied"] = false
+        members["requestsWithoutResponseTakeEffect"] = false
         try client.requestObject("PUT", "/faults", members)
     }
 

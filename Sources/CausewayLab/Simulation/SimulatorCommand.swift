@@ -21,9 +21,9 @@ struct SimulatorCommand: AsyncParsableCommand {
 
             Faults: PUT /faults with shares of requests, from 0 to 1 (internalServerErrorShare, \
             serviceUnavailableShare, tooManyRequestsShare, reasonShares by Apple's words, unknownReasonShare, \
-            notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, unansweredShare, \
-            informationalShare; faultyRequests limits them), with faults of connections (goAwayAfterRequests \
-            with goAwayUnprocessed, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
+            notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, noResponseShare, \
+            informationalShare; requestsSubjectToFaultsMax limits them), with faults of connections (goAwayAfterRequests \
+            with goAwayUnprocessedRequests, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
             silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsMin and …Max, \
             concurrentStreams, connectionWindowBytes). DELETE /faults ends all faults. POST /goaway, /cut and /silence \
             affect all connections at once. GET /stats returns counts.

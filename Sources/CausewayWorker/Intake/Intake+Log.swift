@@ -8,7 +8,7 @@ extension Intake: ClientLogHandler {
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         let text = String(decoding: message, as: UTF8.self)
         writeLog(
-            .kafkaClientLine,
+            .kafkaClient,
             level: Self.logLevel(syslog: level),
             ["facility": "\(String(decoding: facility, as: UTF8.self))", "line": "\(text)"]
         )

@@ -29,7 +29,7 @@ extension Lane {
         case .streamLimitChanged(let connection, let streamsMax):
             writeLog(.apnsStreamLimit, pool, ["connection": "\(connection)", "streams": "\(streamsMax)"])
         case .goAway(let connection, let code, _, let text):
-            writeLog(.apnsGoAway, pool, ["connection": "\(connection)", "code": "\(code)", "reason": "\(text)"])
+            writeLog(.apnsGoaway, pool, ["connection": "\(connection)", "code": "\(code)", "reason": "\(text)"])
         case .retiring(let connection, let cause):
             writeLog(.apnsRetiring, pool, ["connection": "\(connection)", "cause": "\(cause)"])
         case .closed(let connection, .certificateRefused, let detail):
@@ -54,7 +54,7 @@ extension Lane {
         case .breakerClosed:
             writeLog(.apnsBreakerClosed, pool, [:])
         case .providerTokenFailed(let reason, let detail):
-            writeLog(.providerTokenTrouble, pool, ["reason": "\(reason)", "detail": "\(detail)"])
+            writeLog(.providerTokenRefused, pool, ["reason": "\(reason)", "detail": "\(detail)"])
         case .drained:
             writeLog(.apnsDrained, pool, [:])
         }

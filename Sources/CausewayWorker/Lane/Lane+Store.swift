@@ -92,7 +92,7 @@ extension Lane {
     func noteReplicaStatus(_ replicas: RedisReplicaStatus) {
         switch replicas {
         case .acknowledging:
-            writeLog(.redisReplicasBack, ["lane": "\(number)"])
+            writeLog(.redisReplicasAvailableAgain, ["lane": "\(number)"])
         case .missing(let acknowledgedReplicaCount, let isGivenUp, let refusal):
             metrics.add(.redisErrors, Int(RedisError.Code.replicasMissing.rawValue))
             var details: Logger.Metadata = ["lane": "\(number)", "acknowledged": "\(acknowledgedReplicaCount)"]

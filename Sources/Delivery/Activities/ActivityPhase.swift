@@ -1,28 +1,13 @@
 /// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a change
-/// that is not listed here.
+/// that `nextPhases` does not list. (R7)
 ///
-///     idle ─► queuedToBegin, paused, awaitingReadAhead or awaitingCredit ─► idle
-///     paused ─► queuedToBegin                          a command arrived after the spacing
+/// An activity with a token usually goes this way for each command:
 ///
-///     idle ─► admitting ─► ready ◄─► inFlight ─► idle
-///     idle ─► takingStartToken ─► admitting            a start
+///     idle ─► admitting ─► ready ─► inFlight ─► idle
 ///
-///     takingStartToken, admitting ─► requestingHold    the command has no token
-///     requestingHold ─► takingStartToken, admitting    a token registered meanwhile
-///     admitting ─► registeringToken                    Redis has a newer, unsettled command; this one has a token
-///     inFlight ─► retiringToken ─► requestingHold      the token is dead
-///     inFlight ─► recordingThrottle                    APNs limits the token
-///     inFlight ─► backingOff ─► ready                  retried soon
-///     inFlight, recordingThrottle ─► awaitingService   the push must be retried later
-///     ready ─► awaitingService                         the pool does not permit the retry
-///     backingOff, awaitingService ─► admitting         a start is retried
-///     awaitingService ─► awaitingCredit ─► admitting   a start is retried, and first waits for a credit
-///     backingOff, awaitingService ─► queuedToBegin     another command replaces the current one, and may begin
-///     backingOff, awaitingService ─► paused            another command replaces it, and waits for the spacing
-///
-/// Every phase with a current command except `retiringToken` also leads back to `idle`: when the command is finished,
-/// put back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*
-/// names the next phases.
+/// In the comments of the cases, *Next* names the next phases, except one: every phase with a current command except
+/// `retiringToken` also leads to `idle`, when the command is finished, put back, deferred or dropped, or when its alert
+/// begins to wait for a carrier.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. Usually an activity is idle only within one call: `beginNextCommand` then decides its next
     /// phase, or frees an activity that has no command and no wait. There is one exception: while Redis is asked about
@@ -110,6 +95,7 @@ enum ActivityPhase: UInt8 {
         isOne(of: Self.creditMask | Self.awaitingCredit.mask | Self.awaitingService.mask)
     }
 
+    /// Whether an activity may change from this phase to `next` (R7).
     @inline(__always) func canChange(to next: ActivityPhase) -> Bool { next.isOne(of: nextPhases) }
 
     @inline(__always) private func isOne(of phases: UInt16) -> Bool { phases & mask != 0 }

@@ -57,7 +57,7 @@ extension RecordSlot {
     private func causewayReason(_ result: PushResult) -> StaticString {
         switch result.disposition {
         case .accepted: alert.isExpired ? "alertExpired" : alert.heldStatus == .doesNotFit ? "alertDidNotFit" : ""
-        case .ambiguous: "noAnswer"
+        case .ambiguous: "noResponse"
         case .retrySoon where result.status == 0: "notProcessed"
         case .rejected where result.status == 0: "malformedPush"
         default: "noReason"

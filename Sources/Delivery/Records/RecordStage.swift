@@ -1,40 +1,15 @@
 /// Where a record is between its receipt and its settled offset. Only `Records.enter` changes a stage. It traps, in
-/// release builds too, on a change that is not listed here, such as a second outcome.
+/// release builds too, on a change that `nextStages` does not list, such as a second outcome. (R7)
 ///
-/// A command:
+/// Most commands go this way:
 ///
-///     received ─► waiting                                   the command enters the waiting list of its activity
-///     waiting ─► current                                    its turn comes
-///     current ─► waiting                                    it must wait for its turn again
-///     received, waiting, current ─► riding                  a newer command carries its alert
-///     riding ─► riding                                      a still newer command replaces the carrier
-///     riding ─► waiting                                     the carrier expires or is dropped
-///     current ─► awaitingCarrier                            Redis has a newer command, which must carry the alert
-///     awaitingCarrier ─► riding                             the lane reads a newer command, which carries the alert
-///     each stage above ─► finished                          the outcome of the command is known
-///     finished ─► settlingHeldStart                         Redis must remove the start, which it has held
-///     finished, settlingHeldStart ─► registering            the token of the command must be registered
-///     finished, settlingHeldStart, registering ─► settled   all acknowledgements have come
+///     received ─► waiting ─► current ─► finished ─► settled
 ///
-/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. If a command was
-/// held for the token, the record continues as this command and is `received` again.
-///
-/// A command that ends or restarts a life (`isLifetimeCommand`) is `registering` until Redis has replied about the
-/// life. Then it is `received` again.
-///
-/// A reread record that needs no action is `finished` at once.
-///
-/// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled` without an
-/// outcome. If the deferred topic does not accept it and its pool sends again, it returns as if it had just been
-/// received.
-///
-/// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of audiences has
-/// ended it.
-///
-/// When a partition is revoked, its records without an outcome are `dropped`. A record whose step is under way is not
-/// dropped. A start whose draw must be refunded first is `refunding` until then.
-///
-/// In the comments of the cases, *Next* names the next stages, but not those after a deferral or a revocation.
+/// In the comments of the cases, *Next* names the next stages. Two events concern records in several stages, so only
+/// the stages that they lead to describe them:
+/// - A command cannot be sent soon: it goes from `waiting` or `current` to `deferring`.
+/// - A partition is revoked: its records without an outcome become `dropped`, except those whose step is under way. A
+///   waiting start whose draw must be refunded first becomes `refunding`.
 enum RecordStage: UInt8 {
     /// Being decoded; only within one call. Next:
     /// - `waiting`, `riding` or `finished` for a command, depending on what already waits.

@@ -26,13 +26,7 @@ public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable
     case updated
 
     /// The name in metrics.
-    public var name: StaticString {
-        switch self {
-        case .joined: "joined"
-        case .left: "left"
-        case .updated: "moved"
-        }
-    }
+    public var name: String { "\(self)" }
 }
 
 /// The audiences that a member has left, and whose pages may still have the member. Redis names them in its replies

@@ -212,7 +212,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case fanoutOutcome
     case memberOutcome
-    /// How an audience's members changed: `joined`, `left` or `moved`. A member has moved if it registered again,
+    /// How an audience's members changed: `joined`, `left` or `updated`. A member is updated if it registered again,
     /// usually with a new token, and was already in all audiences that it names.
     case membershipChange
     /// An app in an environment.
@@ -252,7 +252,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .pool: ["app", "environment"]
         case .response: ["status", "reason"]
         case .goAwayReason, .traceDropReason, .tracePostFailure: ["reason"]
-        case .latencyPart: ["stage"]
+        case .latencyPart: ["part"]
         case .environment: ["environment"]
         case .connectionPhase: ["state"]
         case .signer: ["team", "key_id"]
@@ -269,7 +269,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// The parts of the time that a command takes, the values of the label `stage` of `causeway_stage_seconds`.
+/// The parts of the time that a command takes, the values of the label `part` of `causeway_latency_seconds`.
 public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue

@@ -73,8 +73,9 @@ extension MetricCatalog {
             .count("changes"),
             [.configuredApp, .membershipChange],
             help:
-                "Changes of activities and devices in audiences, counted per audience: joined, left, or moved to another token.",
-            meaning: "moved also counts registrations that are read again, after a restart or a loss of Redis. If many "
+                "Changes of activities and devices in audiences, counted per audience: joined, left, or updated.",
+            meaning:
+                "updated: another token or other data, or a registration that was read again after a restart or a loss of Redis. If many "
                 + "leave and few join, an app's server registers tokens without naming the audiences again."
         ),
         .counter(

@@ -8,7 +8,7 @@ extension MetricCatalog {
             .kafka,
             help: "1 if a broker is reachable.",
             meaning:
-                "At 0, nothing is read and no result is written; records in progress wait. The log kind kafka-away says why."
+                "At 0, nothing is read and no result is written; records in progress wait. The log kind kafka-unreachable says why."
         ),
         .counter(
             .kafkaErrors,
@@ -41,7 +41,7 @@ extension MetricCatalog {
         ),
         .gauge(
             .partitionsStuck,
-            "causeway_partitions_standing_still",
+            "causeway_partitions_stuck",
             .count("partitions"),
             [],
             .kafka,
@@ -91,7 +91,7 @@ extension MetricCatalog {
         ),
         .gauge(
             .committableOffset,
-            "causeway_watermark_offset",
+            "causeway_committable_offset",
             .count("offset"),
             [.partition],
             .lanes(.perLane),

@@ -41,7 +41,7 @@ extension MetricCatalog {
         ),
         .gauge(
             .iterationAge,
-            "causeway_turn_age_seconds",
+            "causeway_iteration_age_seconds",
             .secondsStoredAsMilliseconds,
             [.thread],
             .readOnRequest,

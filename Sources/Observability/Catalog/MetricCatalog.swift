@@ -74,7 +74,7 @@ package enum MetricCatalog {
         ),
         .counter(
             .commandsReplaced,
-            "causeway_coalesced_total",
+            "causeway_commands_replaced_total",
             .count("commands"),
             [.configuredApp],
             help:
@@ -141,11 +141,11 @@ package enum MetricCatalog {
             [.configuredApp],
             help: "Time from a command's record to APNs' 200.",
             meaning:
-                "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_stage_seconds shows where."
+                "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows where."
         ),
         .histogram(
             .latencyByPart,
-            "causeway_stage_seconds",
+            "causeway_latency_seconds",
             MetricBuckets.latencyPart,
             [.latencyPart],
             help: "Where the time of an accepted command was spent: queue (Kafka), admit (merging, pace, Redis), "
@@ -155,7 +155,7 @@ package enum MetricCatalog {
         ),
         .counter(
             .budgetDraws,
-            "causeway_budget_spent_total",
+            "causeway_budget_draws_total",
             .count("pushes"),
             [.configuredApp, .policy],
             help: "Pushes sent at priority 10.",
@@ -240,7 +240,7 @@ package enum MetricCatalog {
         ),
         .gauge(
             .apnsStreamsMax,
-            "causeway_apns_streams",
+            "causeway_apns_streams_max",
             .count("streams"),
             [.pool],
             .lanes(.sum),
@@ -275,7 +275,7 @@ package enum MetricCatalog {
             .lanes(.highest),
             help: "1 while pushes are paused because they cannot succeed; one probe at a time is sent.",
             meaning:
-                "The log kind apns-breaker-open says why: availability (Apple), deviceTokens (wrong environment or bundle), "
+                "The log kind apns-breaker-open says why: unavailability (Apple), deviceTokens (wrong environment or bundle), "
                 + "providerToken (key, team or environment)."
         ),
         .gauge(
@@ -313,7 +313,7 @@ package enum MetricCatalog {
         ),
         .gauge(
             .redisServersUnavailable,
-            "causeway_redis_servers_away",
+            "causeway_redis_servers_unavailable",
             .count("servers"),
             [],
             .lanes(.highest),

@@ -22,7 +22,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case kafkaReachableAgain
     case kafkaError
     case kafkaFatal
-    case kafkaClientLine
+    case kafkaClient
     case kafkaCloseLate
     case resultNotProduced
     case commandUndecodable
@@ -33,7 +33,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case redisRefused
     case redisError
     case redisReplicasMissing
-    case redisReplicasBack
+    case redisReplicasAvailableAgain
     case redisEmptied
     case redisReplaced
     case rereadingBegan
@@ -42,7 +42,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case apnsConnected
     case apnsAuthenticated
     case apnsStreamLimit
-    case apnsGoAway
+    case apnsGoaway
     case apnsRetiring
     case apnsClosed
     case apnsUntrusted
@@ -51,7 +51,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case apnsBreakerOpen
     case apnsBreakerClosed
     case apnsDrained
-    case providerTokenTrouble
+    case providerTokenRefused
 
     case keyReadableByOthers
     case keyOffered
@@ -80,7 +80,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
     case configurationRejected
     case configurationNeedsRestart
     case tracesRefused
-    case tracesTaken
+    case tracesAccepted
     case tracesDropped
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
@@ -91,14 +91,14 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
         switch self {
         case .kafkaReachableAgain: [.kafkaUnreachable]
         case .redisReady: [.redisLost]
-        case .redisReplicasBack: [.redisReplicasMissing]
+        case .redisReplicasAvailableAgain: [.redisReplicasMissing]
         case .apnsConnected: [.apnsClosed, .apnsUntrusted, .apnsUnresolved]
         case .apnsBreakerClosed: [.apnsBreakerOpen]
         case .keyLoaded: [.keyRejected]
         case .sharedTokensAvailableAgain: [.sharedTokensUnavailable]
         case .lifetimeEndsResumed: [.lifetimeEndsInterrupted]
         case .configurationReloaded: [.configurationRejected]
-        case .tracesTaken: [.tracesRefused]
+        case .tracesAccepted: [.tracesRefused]
         default: []
         }
     }

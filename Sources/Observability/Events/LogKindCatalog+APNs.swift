@@ -18,7 +18,7 @@ extension LogKindCatalog {
             "APNs allows more or fewer pushes at once."
         ),
         define(
-            .apnsGoAway,
+            .apnsGoaway,
             "apns-goaway",
             .notice,
             "APNs sent GOAWAY",
@@ -60,7 +60,7 @@ extension LogKindCatalog {
         ),
         define(
             .apnsConnectionLimit,
-            "apns-room-awaited",
+            "apns-connection-limit",
             .notice,
             "no further APNs connection: the process has as many as it may",
             "The pool wants one more connection, but the process is at its limit, in all or per address. It is opened when there is room.",
@@ -72,7 +72,7 @@ extension LogKindCatalog {
             .critical,
             "APNs refuses too many pushes: only probes are sent, and no token is retired",
             "Pushes cannot succeed now, so they wait. Newer states replace them.",
-            "Read `cause`. availability: see Apple's status page. deviceTokens: the tokens belong to the other "
+            "Read `cause`. unavailability: see Apple's status page. deviceTokens: the tokens belong to the other "
                 + "environment or to another bundle. providerToken: wrong key id or team id, or a key of the other environment."
         ),
         define(
@@ -90,8 +90,8 @@ extension LogKindCatalog {
             "Every push of the pool has its response."
         ),
         define(
-            .providerTokenTrouble,
-            "provider-token-trouble",
+            .providerTokenRefused,
+            "provider-token-refused",
             .critical,
             "APNs refuses the provider token",
             "The key, its id, its team or this machine's clock is wrong, or too many tokens are signed for the team.",

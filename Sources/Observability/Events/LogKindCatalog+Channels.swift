@@ -51,7 +51,7 @@ extension LogKindCatalog {
         ),
         define(
             .channelUpkeepFailed,
-            "channel-trouble",
+            "channel-upkeep-failed",
             .warning,
             "channels cannot be maintained",
             "Redis, Kafka or APNs' management service does not respond, or a record of the channels topic or an entry in Redis cannot be read. "

@@ -59,7 +59,7 @@ extension LogKindCatalog {
         ),
         define(
             .kafkaUnreachable,
-            "kafka-away",
+            "kafka-unreachable",
             .warning,
             "no broker is reachable",
             "Nothing is read, and no result is written. Records in progress wait.",
@@ -67,7 +67,7 @@ extension LogKindCatalog {
         ),
         define(
             .kafkaReachableAgain,
-            "kafka-back",
+            "kafka-reachable-again",
             .notice,
             "a broker is reachable again",
             "Reading and writing continue."
@@ -89,7 +89,7 @@ extension LogKindCatalog {
             "Read `error`. A fenced instance: two workers have the same group.instance.id."
         ),
         define(
-            .kafkaClientLine,
+            .kafkaClient,
             "kafka-client",
             .info,
             "librdkafka",

@@ -47,7 +47,7 @@ package enum LogKindCatalog {
         ),
         define(
             .lifetimeEndsInterrupted,
-            "lifetimes-away",
+            "lifetime-ends-interrupted",
             .warning,
             "activities whose lifetime is over cannot be ended now",
             "Redis does not say which activities must end, or Kafka does not take the commands. Nothing is lost: it is tried again each second.",
@@ -55,14 +55,14 @@ package enum LogKindCatalog {
         ),
         define(
             .lifetimeEndsResumed,
-            "lifetimes-back",
+            "lifetime-ends-resumed",
             .notice,
             "activities whose lifetime is over are ended again",
             "Redis and Kafka respond again."
         ),
         define(
             .lifetimeNotEnded,
-            "lifetime-forgotten",
+            "lifetime-not-ended",
             .error,
             "an activity whose lifetime is over is not ended or started again",
             "The activity's data in Redis is missing or damaged; `error` says which. The activity has left the timetable.",
@@ -166,8 +166,8 @@ package enum LogKindCatalog {
             "Bring the replicas back. A failover before that means that registrations and commands are read from Kafka again."
         ),
         define(
-            .redisReplicasBack,
-            "redis-replicas-back",
+            .redisReplicasAvailableAgain,
+            "redis-replicas-available-again",
             .notice,
             "Redis' replicas acknowledge again",
             "At least redis.replicas replicas acknowledge writes."
@@ -238,14 +238,14 @@ package enum LogKindCatalog {
         ),
         define(
             .sharedTokenSigned,
-            "fleet-token-signed",
+            "shared-token-signed",
             .info,
             "signed the fleet's provider token",
             "It was this worker's turn. The other workers read the token from Redis."
         ),
         define(
             .sharedTokensUnavailable,
-            "fleet-tokens-away",
+            "shared-tokens-unavailable",
             .warning,
             "the fleet's provider token cannot be fetched from Redis: the last one is used until it expires",
             "Redis is away, or rejects the user.",
@@ -253,14 +253,14 @@ package enum LogKindCatalog {
         ),
         define(
             .sharedTokensAvailableAgain,
-            "fleet-tokens-back",
+            "shared-tokens-available-again",
             .notice,
             "the fleet's provider tokens are shared again",
             "Redis replies again."
         ),
         define(
             .sharedTokenUnreadable,
-            "fleet-token-unreadable",
+            "shared-token-unreadable",
             .error,
             "the fleet's provider token cannot be read",
             "Another key sealed the token. This worker signs its own token as well, and Apple may refuse so many tokens.",
@@ -268,7 +268,7 @@ package enum LogKindCatalog {
         ),
         define(
             .sharedTokenNotSigned,
-            "fleet-token-not-signed",
+            "shared-token-not-signed",
             .error,
             "a provider token could not be signed or sealed",
             "OpenSSL could not sign or encrypt with the key.",
@@ -311,7 +311,13 @@ package enum LogKindCatalog {
             "The collector at tracing.endpoint is away, or refuses traces. Nothing else waits for it.",
             "Read `error`; check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
         ),
-        define(.tracesTaken, "traces-taken", .notice, "traces are exported again", "The collector accepts traces."),
+        define(
+            .tracesAccepted,
+            "traces-accepted",
+            .notice,
+            "traces are exported again",
+            "The collector accepts traces."
+        ),
         define(
             .tracesDropped,
             "traces-dropped",

@@ -19,7 +19,7 @@ extension Diagnosis {
                         meaning:
                             "Pushes cannot succeed now. One probe at a time is sent; newer states replace the waiting ones.",
                         action:
-                            "The event apns-breaker-open below says why. availability: Apple; deviceTokens: a wrong "
+                            "The event apns-breaker-open below says why. unavailability: Apple; deviceTokens: a wrong "
                             + "environment or bundle; providerToken: a wrong key, team or environment.",
                         logKinds: [.apnsBreakerOpen]
                     )
@@ -57,8 +57,8 @@ extension Diagnosis {
                     observation: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "No newer token could be signed. This one is no longer used, so its pushes wait.",
                     action:
-                        "See the event provider-token-trouble below, and the machine's clock; then restart this worker.",
-                    logKinds: [.providerTokenTrouble]
+                        "See the event provider-token-refused below, and the machine's clock; then restart this worker.",
+                    logKinds: [.providerTokenRefused]
                 )
             )
         }
@@ -125,7 +125,7 @@ extension Diagnosis {
             findings.append(
                 Finding(
                     severity: .attention,
-                    alert: "CausewayTokensDying",
+                    alert: "CausewayDeadTokens",
                     observation:
                         "\(Numeral.grouped(deadTokenCount)) of \(Numeral.grouped(responseCount)) pushes of \(name) went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
@@ -164,7 +164,7 @@ extension Diagnosis {
         guard heldCount > Self.heldCommandsMin, heldCount * 5 > commandCount else { return nil }
         return Finding(
             severity: .broken,
-            alert: "CausewayTokensUnknown",
+            alert: "CausewayTokensMissing",
             observation:
                 "\(Numeral.grouped(heldCount)) of \(Numeral.grouped(commandCount)) commands of \(app) are held.",
             meaning: "Their activities have no known token: the phones show nothing new until one is registered.",

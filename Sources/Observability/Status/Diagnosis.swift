@@ -143,7 +143,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayRedisAway",
+                alert: "CausewayRedisUnavailable",
                 observation: disconnectedLaneCount == totals.laneCells.count
                     ? "Redis is away."
                     : "Redis is away for \(disconnectedLaneCount) of \(totals.laneCells.count) lanes.",
@@ -162,7 +162,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayRedisServerAway",
+                alert: "CausewayRedisServerUnavailable",
                 observation: "\(unavailableServerCount) of the cluster's Redis servers "
                     + "\(unavailableServerCount == 1 ? "is" : "are") away.",
                 meaning: "Commands with keys on these servers wait; all others continue.",
@@ -181,7 +181,7 @@ struct Diagnosis {
         return [
             Finding(
                 severity: emptiedPrimaryCount > 0 ? .broken : .attention,
-                alert: emptiedPrimaryCount > 0 ? "CausewayRedisLost" : "",
+                alert: emptiedPrimaryCount > 0 ? "CausewayRedisDataLost" : "",
                 observation: lossText
                     + (partitionCount > 0
                         ? ": \(partitionCount) partitions are read again." : "; all partitions were read again."),
@@ -233,7 +233,7 @@ struct Diagnosis {
                 observation: "Redis replicas did not acknowledge writes, \(Numeral.grouped(count)) times.",
                 meaning: "Registrations and held states wait 10 s for redis.replicas, then continue without them.",
                 action: "Bring the replicas back. A failover before that makes workers read Kafka's records again.",
-                logKinds: [.redisReplicasMissing, .redisReplicasBack]
+                logKinds: [.redisReplicasMissing, .redisReplicasAvailableAgain]
             )
         ]
     }
@@ -243,11 +243,11 @@ struct Diagnosis {
         return [
             Finding(
                 severity: .broken,
-                alert: "CausewayKafkaAway",
+                alert: "CausewayKafkaUnreachable",
                 observation: "No Kafka broker is reachable.",
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
-                    "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below.",
+                    "Check the brokers, the network policy and the credentials; see the events kafka-unreachable and kafka-error below.",
                 logKinds: [.kafkaUnreachable, .kafkaError]
             )
         ]
@@ -299,7 +299,7 @@ struct Diagnosis {
             findings.append(
                 Finding(
                     severity: .broken,
-                    alert: "CausewayPartitionStandsStill",
+                    alert: "CausewayPartitionStuck",
                     observation: "\(totals[.partitionsStuck]) partitions are stuck and not read.",
                     meaning:
                         "The offset to continue at is not known, or records were deleted before they were read.",

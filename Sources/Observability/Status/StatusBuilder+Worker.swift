@@ -8,7 +8,7 @@ extension StatusBuilder {
             explanation: "The busy share shows when to scale: above 80 % for minutes, add workers or lanes.",
             columns: [
                 .init(key: "thread", title: "thread"), .init(key: "busy", title: "busy"),
-                .init(key: "turnedSecondsAgo", title: "last iteration, ago"),
+                .init(key: "iterationAgeSeconds", title: "last iteration, ago"),
             ],
             rows: window.currentTotals.iterationAges.enumerated()
                 .map { threadIndex, iterationAge in

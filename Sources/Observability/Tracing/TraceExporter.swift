@@ -143,7 +143,7 @@ package actor TraceExporter {
         guard let failure else {
             waitingBatch = nil
             counters.countExportedTraces(batch.traces.count)
-            if isFailing { log(.tracesTaken) }
+            if isFailing { log(.tracesAccepted) }
             isFailing = false
             return true
         }

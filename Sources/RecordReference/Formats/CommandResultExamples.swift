@@ -26,7 +26,7 @@ enum CommandResultExamples {
                 + #""status": 200, "apnsId": "1c7a3f0e-95d4-4a6b-8b0e-6f2d9c5a7e31", "priority": 5, "dropped": ["lineups"], "attempts": 1, "#
                 + #""timestamp": 1790000007, "source": {"topic": "causeway.commands", "partition": 3, "offset": 20}, "#
                 + #""times": {"record": 1790000007001, "received": 1790000007003, "admitted": 1790000007005, "sent": 1790000007006, "#
-                + #""answered": 1790000007031}}"#
+                + #""responded": 1790000007031}}"#
         ),
         (
             text: "The lifetime of the activity was over, so Causeway ended it by a command of its own.",
@@ -36,7 +36,7 @@ enum CommandResultExamples {
                 + #""priority": 10, "attempts": 1, "timestamp": 1790028200, "#
                 + #""source": {"topic": "causeway.commands", "partition": 3, "offset": 21}, "#
                 + #""times": {"record": 1790028200001, "received": 1790028200003, "admitted": 1790028200005, "sent": 1790028200006, "#
-                + #""answered": 1790028200031}}"#
+                + #""responded": 1790028200031}}"#
         ),
     ]
 }

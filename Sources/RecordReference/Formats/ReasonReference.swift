@@ -64,7 +64,7 @@ package struct ReasonReference: Sendable {
             "Raise `max.message.bytes` of the fan-out topic."
         ),
         ReasonReference(
-            "noAnswer",
+            "noResponse",
             "`unknown`, `expired`",
             "The push was sent and the connection was lost before APNs responded.",
             "With `unknown`: wait for the activity's registration before you start another. With `expired`: nothing."

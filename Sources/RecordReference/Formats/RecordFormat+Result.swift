@@ -65,7 +65,7 @@ extension RecordFormat {
                 ResultFields.times([
                     .record, .init("received", "The worker read the record."), .admitted,
                     .init("sent", "The last push left."),
-                    .init("answered", "APNs responded to it."),
+                    .init("responded", "APNs responded to it."),
                 ]),
             ],
             unlistedKeys: .ignored
@@ -75,7 +75,7 @@ extension RecordFormat {
             + #""status": 200, "apnsId": "8f5bd1ac-5a5a-4a6e-9f0c-3d0f0b6f5f6e", "priority": 10, "budgetLeft": 14, "attempts": 1, "#
             + #""timestamp": 1790000004, "source": {"topic": "causeway.commands", "partition": 3, "offset": 17}, "#
             + #""times": {"record": 1790000004001, "received": 1790000004003, "admitted": 1790000004005, "sent": 1790000004006, "#
-            + #""answered": 1790000004031}}"#,
+            + #""responded": 1790000004031}}"#,
         moreExamples: CommandResultExamples.all
     )
 

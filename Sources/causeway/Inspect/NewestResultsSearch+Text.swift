@@ -19,7 +19,8 @@ extension NewestResultsSearch {
 
     private static func tableRow(of record: JSONValue, nowMilliseconds: Int64) -> [String] {
         let times = record["times"]
-        let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.integerValue }
+        let moment = ["responded", "sent", "admitted", "received", "record"].lazy
+            .compactMap { times?[$0]?.integerValue }
             .first
         let supersededText = record["superseded"]?.integerValue.map { "\($0) superseded" }
         let droppedFieldsText: String? =

@@ -201,7 +201,7 @@ class Dashboard(unittest.TestCase):
         names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
         # Metrics for single queries, which the dashboard does not show.
         unshown = {
-            "causeway_kafka_thread_busy_seconds_total", "causeway_lane_busy_seconds_total", "causeway_watermark_offset",
+            "causeway_kafka_thread_busy_seconds_total", "causeway_lane_busy_seconds_total", "causeway_committable_offset",
             "process_virtual_memory_bytes",
         }
         self.assertEqual(names - shown, unshown)

@@ -183,10 +183,10 @@ class Monitoring(unittest.TestCase):
         self.assertEqual(self.rules({"thresholds": {"CausewayLagGrows": None}}), self.rules({}))
 
     def test_the_delay_severity_and_labels_of_an_alert_can_be_chosen(self):
-        values = {"for": {"CausewayLagGrows": "30m"}, "severities": {"CausewayKafkaAway": "warning"}}
+        values = {"for": {"CausewayLagGrows": "30m"}, "severities": {"CausewayKafkaUnreachable": "warning"}}
         before, after = self.rules({}), self.rules(values | {"additionalRuleLabels": {"team": "push"}})
         self.assertEqual(after["CausewayLagGrows"]["for"], "30m")
-        self.assertEqual(after["CausewayKafkaAway"]["labels"], {"severity": "warning", "team": "push"})
+        self.assertEqual(after["CausewayKafkaUnreachable"]["labels"], {"severity": "warning", "team": "push"})
         for name, rule in after.items():
             self.assertEqual(rule["labels"]["team"], "push")
             if name != "CausewayLagGrows":
@@ -199,7 +199,7 @@ class Monitoring(unittest.TestCase):
         rules = {rule["alert"]: rule for group in given for rule in group["rules"]}
         for group in written:
             for rule in group["rules"]:
-                if rule["alert"] == "CausewayTokensDying":
+                if rule["alert"] == "CausewayDeadTokens":
                     self.assertNotIn(rule["alert"], rules)
                     continue
                 url = rules[rule["alert"]]["annotations"].pop("runbook_url")

@@ -33,7 +33,7 @@ MATCH_COUNT, FOLLOWER_COUNT, SECONDS = 12, 25, 45
 PHONE_COUNT = MATCH_COUNT * FOLLOWER_COUNT
 HISTORY = "document.getElementById('history')"
 NUMBER = "Number(document.querySelector('{} b').textContent.replaceAll(',', ''))"
-ACTIONS = ["kill-worker", "take-redis-away", "answer-503", "cut-connections", "black-hole"]
+ACTIONS = ["kill-worker", "take-redis-away", "respond-503", "cut-connections", "black-hole"]
 
 
 class Demo:
@@ -156,11 +156,11 @@ def check_buttons(browser, demo, simulator, checks):
     def stats():
         return fetch_json(f"{simulator}/stats")
 
-    press_button(browser, "answer-503")
+    press_button(browser, "respond-503")
     checks.expect_soon(lambda: faults()["serviceUnavailableShare"] == 1, 5, "503: the simulator has the fault")
     checks.expect_soon(lambda: stats()["refused"].get("503 ServiceUnavailable", 0) > 0, 10, "503: pushes get this response")
-    checks.expect_soon(lambda: is_button_pressed(browser, "answer-503"), 5, "503: the button is down")
-    press_button(browser, "answer-503")
+    checks.expect_soon(lambda: is_button_pressed(browser, "respond-503"), 5, "503: the button is down")
+    press_button(browser, "respond-503")
     checks.expect_soon(lambda: faults()["serviceUnavailableShare"] == 0, 5, "503: pressed again, it ends")
 
     cut_count = stats()["connectionsCut"]

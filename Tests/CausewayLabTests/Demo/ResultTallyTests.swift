@@ -180,7 +180,7 @@ struct ResultSummaryTests {
 
     @Test func `The order of members does not matter`() {
         let summary = readSummary(
-            #" { "times" : {"answered":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
+            #" { "times" : {"responded":5,"record":2}, "source":{"offset":4,"partition":1,"topic":"t"}, "outcome":"held"}"#
         )
         // The worker writes no spaces, but the reader must accept them.
         #expect(summary.outcome == .held)

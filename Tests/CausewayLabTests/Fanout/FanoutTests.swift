@@ -114,7 +114,7 @@ struct FanoutTests {
         func add(_ command: String, _ outcome: String, after milliseconds: Int) {
             let json =
                 #"{"command":"\#(command)","activity":"x","outcome":"\#(outcome)","#
-                + #""times":{"record":1000,"answered":\#(1_000 + milliseconds)}}"#
+                + #""times":{"record":1000,"responded":\#(1_000 + milliseconds)}}"#
             results.addRecord(Array(json.utf8))
         }
         add("beside-before-0", "accepted", after: 3)

@@ -103,7 +103,7 @@ struct LivePageTests {
         for part in [
             #""whole":true"#, #""screens":null"#, #""service":{"accepted":7}"#, #""commands":12"#,
             #""phase":"playing""#,
-            #""answer-503":{"allowed":true,"on":true,"leftMilliseconds":10000}"#,
+            #""respond-503":{"allowed":true,"on":true,"leftMilliseconds":10000}"#,
             #""kill-worker":{"allowed":false,"on":false,"leftMilliseconds":0}"#,
         ] {
             #expect(text.contains(part), "\(part)")
@@ -162,14 +162,14 @@ struct LivePageTests {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0, commandsTopic: "own") })
         }
         let source = #""source":{"topic":"own","partition":0,"offset":5000000000000}"#
-        add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"answered":1040}}"#)
+        add(#"{"outcome":"accepted","superseded":12,\#(source),"times":{"record":1000,"responded":1040}}"#)
         add(#"{"outcome":"unchanged",\#(source),"times":{"record":1000,"received":1900}}"#)
         #expect(tally.commandCount == 14)
         #expect(tally.freshness.count == 1 && tally.freshness.percentileMilliseconds(99) == 40)
         // The tally has already counted this command with its first result, which was `held`.
         add(
             #"{"outcome":"accepted","source":{"topic":"registrations","partition":0,"offset":1},"#
-                + #""times":{"record":1000,"answered":9000}}"#
+                + #""times":{"record":1000,"responded":9000}}"#
         )
         // The result of one range is not the result of a command.
         add(#"{"audience":"a","outcome":"delivered","segments":[0,1],\#(source)}"#)

@@ -229,7 +229,7 @@ import Testing
         #expect(core.results.first?.reason == reason)
     }
 
-    @Test(arguments: [(PushResult.Disposition.ambiguous, "noAnswer"), (.retrySoon, "notProcessed")])
+    @Test(arguments: [(PushResult.Disposition.ambiguous, "noResponse"), (.retrySoon, "notProcessed")])
     func `The result of an expired command says why its push failed`(
         disposition: PushResult.Disposition,
         reason: String

@@ -3,7 +3,7 @@
 import { LockScreen, formatCount, makeElement, toWords } from "/lockscreen.js";
 
 const REFRESH_MILLISECONDS = 3000;
-const STAGES = [["record", "received", "Kafka"], ["received", "admitted", "queue and Redis"], ["admitted", "sent", "wait for a stream"], ["sent", "answered", "APNs"]];
+const STAGES = [["record", "received", "Kafka"], ["received", "admitted", "queue and Redis"], ["admitted", "sent", "wait for a stream"], ["sent", "responded", "APNs"]];
 
 const formatTime = (milliseconds) => new Date(milliseconds).toLocaleTimeString("en-GB");
 const formatDuration = (milliseconds) => milliseconds < 1000 ? `${milliseconds} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
@@ -102,14 +102,14 @@ export class PhoneHistory {
       ["pace", `${formatDuration(pace.spacingMilliseconds)} between pushes`],
       ["token", inspection.token ? `sha256 ${inspection.token.sha256}` : "none"],
     ])];
-    const last = Array.isArray(results) ? results.find((result) => result.outcome === "accepted" && result.times?.answered) : undefined;
+    const last = Array.isArray(results) ? results.find((result) => result.outcome === "accepted" && result.times?.responded) : undefined;
     if (last) sections.push(makeElement("h3", "", "The stages of its last push"), this.makeStages(last));
     if (Array.isArray(results) && results.length) sections.push(makeElement("h3", "", "Its last results"), this.makeResultList(results));
     return sections;
   }
 
   makeStages({ times, priority, status }) {
-    const wholeMilliseconds = Math.max(1, times.answered - times.record);
+    const wholeMilliseconds = Math.max(1, times.responded - times.record);
     const bar = makeElement("div", "stages");
     const list = makeElement("ol", "stageList");
     STAGES.forEach(([from, to, name], place) => {
@@ -122,7 +122,7 @@ export class PhoneHistory {
       list.append(item);
     });
     const box = makeElement("div");
-    box.append(bar, list, makeElement("p", "faint", `${formatDuration(wholeMilliseconds)} from record to response: ${status}, priority ${priority}, at ${formatTime(times.answered)}`));
+    box.append(bar, list, makeElement("p", "faint", `${formatDuration(wholeMilliseconds)} from record to response: ${status}, priority ${priority}, at ${formatTime(times.responded)}`));
     return box;
   }
 
@@ -140,7 +140,7 @@ export class PhoneHistory {
         list.append(item);
         continue;
       }
-      const durationText = result.times?.answered && result.times?.record ? formatDuration(result.times.answered - result.times.record) : "";
+      const durationText = result.times?.responded && result.times?.record ? formatDuration(result.times.responded - result.times.record) : "";
       item.append(makeElement("b", "", result.outcome), makeElement("span", "", [result.priority ? `priority ${result.priority}` : "", durationText].filter(Boolean).join(" · ")),
         makeElement("span", "faint", result.times?.record ? formatTime(result.times.record) : ""));
       list.append(item);

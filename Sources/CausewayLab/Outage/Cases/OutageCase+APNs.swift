@@ -33,7 +33,7 @@ extension OutageCase {
                 "APNs responds to nothing and processes nothing for 12 s; the worker waits 2 s for a response "
                 + "instead of 10. No starts: one whose response is lost stays unknown",
             steps: [
-                OutageStep(at: 12_000, .setFaults(.sandbox, ["unansweredShare": 1])),
+                OutageStep(at: 12_000, .setFaults(.sandbox, ["noResponseShare": 1])),
                 OutageStep(at: 24_000, .clearFaults(.sandbox)),
             ],
             expectations: [.noOutcome("failed"), .invalidationCount(0)]
