@@ -2,13 +2,17 @@ import LiveActivity
 import Numbers
 
 /// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
-/// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
-/// minutes.
+/// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to minutes,
+/// unless APNs did not process the push but works otherwise.
 extension Delivery {
     /// A push with the result `retrySoon` is retried after a short back-off, if the pool permits the retry and the
     /// activity had at most this many faults in a row. The command is then not deferred, even if it is overdue: APNs
     /// did not process the push, or asks only for another connection or provider token.
     private static var quickRetryFaultsMax: UInt8 { 2 }
+
+    /// After a `retrySoon`, the wait grows only up to this number of faults: at most 1.6 s by default. The pool permits
+    /// the retry, so its other pushes show that APNs works, and only this push had no luck with its streams.
+    private static var retrySoonPauseFaultsMax: UInt8 { 3 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
     /// the push, or if the push is left to the partition's next owner.
@@ -30,9 +34,10 @@ extension Delivery {
         let faultCount = activities[activity].serviceFaultCount
         guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
         guard disposition == .retrySoon, faultCount <= Self.quickRetryFaultsMax else {
+            let pauseFaultCount = disposition == .retrySoon ? min(faultCount, Self.retrySoonPauseFaultsMax) : faultCount
             return beginWaitForService(
                 of: activity,
-                milliseconds: randomRetryPauseMilliseconds(faultCount: faultCount),
+                milliseconds: randomRetryPauseMilliseconds(faultCount: pauseFaultCount),
                 now: now
             )
         }

@@ -72,6 +72,22 @@ import Testing
         }
     }
 
+    /// The pool's other pushes show that APNs works, so a push that was refused several times waits no longer.
+    @Test func `The waits of a push that APNs never processed stay short`() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.send)
+        core.push()
+        core.respond(.retrySoon)
+        for fault in 2...6 {
+            core.elapse(1_600 + PaceTests.timerPrecisionMilliseconds)
+            if fault > 3 { core.reply(.send) }
+            #expect(core.push() != nil, "fault \(fault)")
+            core.respond(.retrySoon)
+        }
+        #expect(core.outcomes == [])
+    }
+
     /// A newer state does not repair the service, so the waits continue to grow.
     @Test func `A newer state does not make the waits of its activity short again`() {
         let core = CoreHarness()
