@@ -56,6 +56,11 @@ final class ReplayScene: ConsumerHandler {
         )
     }
 
+    /// Sets a parameter of Redis. Waits until Redis accepts connections.
+    func configureRedis(_ parameter: String, _ value: String) throws {
+        try eventually("Redis accepts CONFIG SET") { try redis.ask("CONFIG", "SET", parameter, value) == "OK" }
+    }
+
     // MARK: - Records
 
     /// Makes an update.

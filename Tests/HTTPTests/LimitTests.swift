@@ -1,3 +1,4 @@
+import Foundation
 import Reactor
 import Synchronization
 import Testbed
@@ -112,16 +113,26 @@ struct LimitTests {
         let line = [UInt8](repeating: UInt8(ascii: "x"), count: 4_095) + [UInt8(ascii: "\n")]
         let body = (0..<lineCount).flatMap { _ in line }
         let responder: TestServer.Responder = { _ in HTTPResponse(status: 200, contentType: "text/plain", body: body) }
-        try await TestServer.run(Self.limits { $0.idleTimeoutMilliseconds = 1_000 }, responder: responder) { server in
+        try await TestServer.run(Self.limits { $0.idleTimeoutMilliseconds = 3_000 }, responder: responder) { server in
             let client = try server.connect(receiveBufferBytes: 4_096)
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             _ = try client.read(until: "\r\n\r\n")
-            let slowLineCount = 40
-            for _ in 0..<slowLineCount {
-                _ = try client.read(until: "\n")
-                try await Task.sleep(for: .milliseconds(50))
+            let slowLineCount = 60
+            // Read in a thread of its own: on a busy machine, a task may not run for seconds, and the server would
+            // rightly close the connection.
+            let remainingBytes = try await withCheckedThrowingContinuation { continuation in
+                Thread.detachNewThread {
+                    let result = Result {
+                        for _ in 0..<slowLineCount {
+                            _ = try client.read(until: "\n")
+                            usleep(100_000)
+                        }
+                        return client.readToEnd().utf8.count
+                    }
+                    continuation.resume(with: result)
+                }
             }
-            #expect(client.readToEnd().utf8.count == (lineCount - slowLineCount) * line.count)
+            #expect(remainingBytes == (lineCount - slowLineCount) * line.count)
         }
     }
 
