@@ -161,7 +161,7 @@ final class Connection {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
             cancel(.settingsTimeout)
-            guard updateProviderToken() else { return close(.connectionLost, detail: "no provider token may be used") }
+            guard updateProviderToken() else { return close(.connectionLost, detail: "no valid provider token") }
             enter(.unauthenticated)
             scheduleSilenceCheck()
             pool.report(.connected(connection: number, peer: peer?.description ?? ""))
@@ -310,7 +310,7 @@ extension Connection {
     fileprivate func streamConnected(_ stream: Stream) {
         guard phase == .connecting else { return }
         guard stream.negotiatedProtocol == "h2" else {
-            return close(.notHTTP2, detail: "ALPN gave \(stream.negotiatedProtocol ?? "nothing")")
+            return close(.notHTTP2, detail: "the server selected \(stream.negotiatedProtocol ?? "no protocol") by ALPN")
         }
         lastReceivedAtMilliseconds = loop.nowMilliseconds
         frameAllowanceRefilledAtMilliseconds = loop.nowMilliseconds
@@ -333,10 +333,10 @@ extension Connection {
         // `close` has ended this connection's pushes.
         defer { pool.notifyHandlerIfRoom() }
         guard phase == .connecting else {
-            return close(.connectionLost, detail: error?.description ?? "ended by the peer")
+            return close(.connectionLost, detail: error?.description ?? "closed by the server")
         }
         if let error, error.code == .certificate { return close(.certificateRefused, detail: error.reason) }
-        close(.connectFailed, detail: error?.description ?? "ended by the peer")
+        close(.connectFailed, detail: error?.description ?? "closed by the server")
     }
 }
 

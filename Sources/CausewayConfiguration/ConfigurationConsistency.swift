@@ -26,14 +26,14 @@ enum ConfigurationConsistency {
 
         let properties = Set(configuration.kafka.properties.map(\.name))
         for file in configuration.kafka.propertyFiles where properties.contains(file.name) {
-            add("kafka.propertyFiles.\(file.name)", "has a value in kafka.properties too")
+            add("kafka.propertyFiles.\(file.name)", "is also set in kafka.properties; set it in only one of them")
         }
 
         let redis = configuration.redis
         if (redis.certificateFile == nil) != (redis.keyFile == nil) {
             add(
                 redis.certificateFile == nil ? "redis.keyFile" : "redis.certificateFile",
-                "certificateFile and keyFile belong together"
+                "set certificateFile and keyFile together, or neither"
             )
         }
         if let (key, message) = redisModeFault(redis) { add(key, message) }
@@ -42,7 +42,7 @@ enum ConfigurationConsistency {
         if tracing.endpoint.flatMap(CollectorAddress.init)?.isSecure != true {
             if tracing.caFile != nil { add("tracing.caFile", "is only for a tracing.endpoint with https") }
             if tracing.headersFile != nil {
-                add("tracing.headersFile", "is only for a tracing.endpoint with https: otherwise others could read it")
+                add("tracing.headersFile", "is only for a tracing.endpoint with https: http would expose the headers")
             }
         }
 
@@ -68,12 +68,12 @@ enum ConfigurationConsistency {
         for app in configuration.apps {
             let section = "apps.\(app.name)"
             if let other = appsByBundleId.updateValue(app.name, forKey: app.bundleId) {
-                add("\(section).bundleId", "is the bundle id of \(other) already")
+                add("\(section).bundleId", "is already the bundle id of \(other)")
             }
             if (app.sandboxKeyId == nil) != (app.sandboxKeyFile == nil) {
                 add(
                     app.sandboxKeyId == nil ? "\(section).sandboxKeyFile" : "\(section).sandboxKeyId",
-                    "sandboxKeyId and sandboxKeyFile belong together"
+                    "set sandboxKeyId and sandboxKeyFile together, or neither"
                 )
             }
             let missingEnvironments = app.channels.environments.filter { !app.environments.contains($0) }
@@ -90,7 +90,7 @@ enum ConfigurationConsistency {
                 let suggestion = NearestName.find(nearestTo: app.policy, among: policies)
                 add(
                     "\(section).policy",
-                    "\(app.policy) is not a policy" + (suggestion.map { "; did you mean \($0)?" } ?? "")
+                    "\(app.policy) is not in policies" + (suggestion.map { "; did you mean \($0)?" } ?? "")
                 )
             }
         }
@@ -103,15 +103,15 @@ enum ConfigurationConsistency {
         let isUnixSocket = if case .unix = url.location { true } else { false }
         switch redis.mode {
         case .single where url.locations.count > 1:
-            return ("redis.url", "names several hosts, which only a cluster has (redis.mode: cluster)")
+            return ("redis.url", "has several hosts, which need redis.mode: cluster")
         case .sentinel where isUnixSocket || url.locations.count > 1:
-            return ("redis.url", "must name the primary as the Sentinels do, such as redis://mymaster")
+            return ("redis.url", "must have the primary's name at the Sentinels as its host, such as redis://mymaster")
         case .sentinel where redis.sentinelURL == nil:
             return ("redis.sentinelURL", "is required with redis.mode: sentinel")
         case .cluster where isUnixSocket:
-            return ("redis.url", "must name hosts: a cluster cannot be reached through a Unix socket")
+            return ("redis.url", "must have hosts: a cluster cannot be reached through a Unix socket")
         case .cluster where url.database != 0:
-            return ("redis.url", "names a database other than 0, but a cluster has only 0")
+            return ("redis.url", "has a database other than 0, but a cluster has only database 0")
         default:
             break
         }
@@ -161,12 +161,12 @@ enum ConfigurationConsistency {
         )
         if policy.afterLifetime == .restart, policy.lifetimeSeconds == 0 {
             let key = "policies.\(policy.name).afterLifetime"
-            let message = "needs a lifetimeSeconds above 0"
+            let message = "needs lifetimeSeconds above 0"
             faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
         if policy.oversize.count > OversizeFields.countMax {
             let key = "policies.\(policy.name).oversize"
-            let message = "has \(policy.oversize.count) fields, \(OversizeFields.countMax) are allowed"
+            let message = "has \(policy.oversize.count) fields, at most \(OversizeFields.countMax) are allowed"
             faults.append(PlacedFault(place: place(key) ?? .wholeFile, key: key, message: message))
         }
         return faults

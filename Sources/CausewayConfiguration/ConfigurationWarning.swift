@@ -37,7 +37,7 @@ extension ConfigurationWarning {
                 ConfigurationWarning(
                     key: session.key,
                     message: "\(session.value) is less than brokers accept by default "
-                        + "(group.min.session.timeout.ms, \(sessionTimeoutsMilliseconds.lowerBound)): they refuse the worker"
+                        + "(group.min.session.timeout.ms, \(sessionTimeoutsMilliseconds.lowerBound)), so they reject the worker"
                 )
             )
         }
@@ -46,7 +46,7 @@ extension ConfigurationWarning {
                 ConfigurationWarning(
                     key: session.key,
                     message: "\(session.value) is more than brokers accept by default "
-                        + "(group.max.session.timeout.ms, \(sessionTimeoutsMilliseconds.upperBound)): they refuse the worker"
+                        + "(group.max.session.timeout.ms, \(sessionTimeoutsMilliseconds.upperBound)), so they reject the worker"
                 )
             )
         }
@@ -56,7 +56,7 @@ extension ConfigurationWarning {
                     key: heartbeat.key,
                     message:
                         "\(heartbeat.value) is more than a third of session.timeout.ms, which is \(session.value): "
-                        + "one late heartbeat costs a worker its partitions"
+                        + "a worker loses its partitions after one late heartbeat"
                 )
             )
         }

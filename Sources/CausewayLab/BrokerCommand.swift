@@ -10,8 +10,8 @@ struct BrokerCommand: ParsableCommand {
         commandName: "broker",
         abstract: "Run an embedded Kafka broker, in memory, on loopback.",
         discussion: """
-            librdkafka's mock cluster with Causeway's topics. It keeps 5 MiB of each partition, in memory only. It is for \
-            experiments, not for production. When ready, it prints one line of JSON: \
+            This command runs librdkafka's mock cluster with Causeway's topics. It keeps 5 MiB of each partition in memory. It is \
+            for experiments, not for production. When it is ready, it prints one line of JSON: \
             {"bootstrapServers":"127.0.0.1:40123"}
 
             Example:
@@ -30,7 +30,7 @@ struct BrokerCommand: ParsableCommand {
     )
     var topic: [String] = []
 
-    @Option(help: "Delay of every response in milliseconds, like a network's, 0 to 10000.")
+    @Option(help: "Delay of every response in milliseconds, like a network delay, 0 to 10000.")
     var roundTrip = 0
 
     @Flag(help: "Stop when standard input ends, as it does when the parent process ends.")

@@ -6,14 +6,14 @@ import CausewayCommandLine
 struct CausewayLab: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "causeway-lab",
-        abstract: "Simulates Kafka, APNs and phones, to try causeway out.",
+        abstract: "Simulates Kafka, APNs and phones, to try causeway.",
         discussion: """
-            Nothing here is for production. Commands that run a worker need the program causeway in the same directory.
+            Do not use this program in production. Commands that run a worker need the program causeway in the same directory.
 
-            See it work, without an account, a phone or a server:
+            Run a demo, without an account, a phone or a server:
               causeway-lab demo
 
-            Parts for a worker to run against:
+            Simulate Kafka and APNs for a worker of your own:
               causeway-lab broker
               causeway-lab simulator --bootstrap-servers 127.0.0.1:40123
 

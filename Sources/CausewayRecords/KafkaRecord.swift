@@ -67,7 +67,7 @@ extension KeyedEncodingContainer {
         guard let number = UnixTime.milliseconds(date) else {
             let context = EncodingError.Context(
                 codingPath: codingPath + [key],
-                debugDescription: "the date is too far away"
+                debugDescription: "the date cannot be represented"
             )
             throw EncodingError.invalidValue(date, context)
         }

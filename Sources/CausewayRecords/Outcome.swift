@@ -8,7 +8,7 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let accepted = Outcome(rawValue: "accepted")
     /// The activity already shows this state.
     public static let unchanged = Outcome(rawValue: "unchanged")
-    /// This version was settled before, or another record brings it.
+    /// This version is already settled, or another record with this version is in progress.
     public static let duplicate = Outcome(rawValue: "duplicate")
     /// A newer command replaced this one. If the result is for an audience or a range, some of its members did not get
     /// this command.
@@ -20,7 +20,7 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     /// The command expired, or became too old, before APNs accepted it. If the result is for an audience or a range,
     /// some of its members did not get this command.
     public static let expired = Outcome(rawValue: "expired")
-    /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
+    /// The record is invalid, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")
     /// The token of a start, of a lifetime's end or of an audience's member is dead. For a member also: it left the
     /// audience before its push was sent.

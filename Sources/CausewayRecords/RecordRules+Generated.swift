@@ -48,11 +48,11 @@ extension RecordRules {
         "if": {"required": ["event"], "properties": {"event": {"const": "start"}}}, "else": {"properties": \#
         {"input-push-token": false, "input-push-channel": false}}}, {"description": "Only an end has \#
         `dismissal-date`.", "if": {"required": ["dismissal-date"]}, "then": {"properties": {"event": {"const": \#
-        "end"}}}}, {"description": "Only an end may lack `content-state`.", "if": {"properties": {"event": {"const": \#
-        "end"}}}, "else": {"required": ["content-state"]}}]}, "payload": {"description": "object without the key aps", \#
-        "type": "object", "properties": {"aps": false}}, "id": {"description": "string, 1 to 64 bytes", "type": \#
-        "string", "minLength": 1, "maxLength": 64, "not": {"$ref": "#/definitions/controlCharacter"}}, "sequence": \#
-        {"description": "integer, 0 to 18446744073709551615", "type": "integer", "minimum": 0, "maximum": \#
+        "end"}}}}, {"description": "Only in an end is `content-state` optional.", "if": {"properties": {"event": \#
+        {"const": "end"}}}, "else": {"required": ["content-state"]}}]}, "payload": {"description": "object without the \#
+        key aps", "type": "object", "properties": {"aps": false}}, "id": {"description": "string, 1 to 64 bytes", \#
+        "type": "string", "minLength": 1, "maxLength": 64, "not": {"$ref": "#/definitions/controlCharacter"}}, \#
+        "sequence": {"description": "integer, 0 to 18446744073709551615", "type": "integer", "minimum": 0, "maximum": \#
         18446744073709551615}, "priority": {"description": "5 or 10", "enum": [5, 10]}, "expiration": {"description": \#
         "integer, 0 to 9999999999", "type": "integer", "minimum": 0, "maximum": 9999999999}, "policy": {"description": \#
         "string, 1 to 64 of A-Z a-z 0-9 - _", "type": "string", "minLength": 1, "maxLength": 64, "pattern": \#
@@ -61,20 +61,20 @@ extension RecordRules {
         "^([0-9A-Fa-f]{2})+$", "not": {"$ref": "#/definitions/controlCharacter"}}, "environment": {"description": \#
         "\"production\", \"sandbox\"", "enum": ["production", "sandbox"]}}, "required": ["app", "aps"], \#
         "additionalProperties": false, "allOf": [{"description": "A command with the id of a channel has no \#
-        `activity`, `audience`, `device` or `token`, and is no start.", "if": {"required": ["channel"], "properties": \#
-        {"channel": {"type": "string"}}}, "then": {"properties": {"activity": false, "audience": false, "device": \#
-        false, "token": false}, "not": {"required": ["aps"], "properties": {"aps": {"required": ["event"], \#
+        `activity`, `audience`, `device` or `token`, and is not a start.", "if": {"required": ["channel"], \#
+        "properties": {"channel": {"type": "string"}}}, "then": {"properties": {"activity": false, "audience": false, \#
+        "device": false, "token": false}, "not": {"required": ["aps"], "properties": {"aps": {"required": ["event"], \#
         "properties": {"event": {"const": "start"}}}}}}}, {"description": "A command to an audience has no `device`, \#
         `token` or `environment`. A start has an `activity` with `{device}` in it; an update or end has no \#
         `activity`.", "if": {"required": ["audience"]}, "then": {"properties": {"device": false, "token": false, \#
         "environment": false}, "if": {"required": ["aps"], "properties": {"aps": {"required": ["event"], "properties": \#
         {"event": {"const": "start"}}}}}, "then": {"required": ["activity"], "properties": {"activity": {"pattern": \#
         "[{]device[}]"}}}, "else": {"properties": {"activity": false}}}}, {"description": "Every other command has an \#
-        `activity` and no `channel`. A start has a `device`; an update or end has none. `token` and `environment` come \#
-        together.", "if": {"not": {"anyOf": [{"required": ["audience"]}, {"required": ["channel"], "properties": \#
-        {"channel": {"type": "string"}}}]}}, "then": {"required": ["activity"], "properties": {"channel": false}, \#
-        "dependencies": {"token": ["environment"], "environment": ["token"]}, "if": {"required": ["aps"], \#
-        "properties": {"aps": {"required": ["event"], "properties": {"event": {"const": "start"}}}}}, "then": \#
+        `activity` and no `channel`. A start has a `device`; an update or end has none. `token` and `environment` are \#
+        both present or both absent.", "if": {"not": {"anyOf": [{"required": ["audience"]}, {"required": ["channel"], \#
+        "properties": {"channel": {"type": "string"}}}]}}, "then": {"required": ["activity"], "properties": \#
+        {"channel": false}, "dependencies": {"token": ["environment"], "environment": ["token"]}, "if": {"required": \#
+        ["aps"], "properties": {"aps": {"required": ["event"], "properties": {"event": {"const": "start"}}}}}, "then": \#
         {"required": ["device"]}, "else": {"properties": {"device": false}}}}], "definitions": {"controlCharacter": \#
         {"pattern": "[\\x00-\\x1f\\x7f-\\x9f]"}}}
         """#

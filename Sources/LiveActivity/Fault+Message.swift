@@ -66,16 +66,16 @@ extension Fault {
     private var notAllowedExplanation: String {
         switch path.field {
         case .payload: "must not contain the key \"aps\""
-        case .audience: "is not allowed beside device; beside activity only in a start"
-        case .token, .environment: "is not allowed beside audience"
+        case .audience: "is not allowed together with device; with activity it is allowed only in a start"
+        case .token, .environment: "is not allowed together with audience"
         case .channel:
-            "true or false needs audience; an id is not allowed beside activity, audience, device or token, nor in a start"
+            "true or false needs audience; an id is not allowed together with activity, audience, device or token, and not in a start"
         case .device: "only a start has a device; an update or end uses the token of its activity"
         case .dismissalDate: "is allowed only in an end"
         case .inputPushToken: "is allowed only in a start"
-        case .inputPushChannel: "is allowed only in a start, and not beside aps.input-push-token"
-        case .attributesType, .channels: "is not allowed beside activity"
-        default: "is not allowed beside device"
+        case .inputPushChannel: "is allowed only in a start, and not together with aps.input-push-token"
+        case .attributesType, .channels: "is not allowed together with activity"
+        default: "is not allowed together with device"
         }
     }
 }

@@ -76,7 +76,7 @@ extension Stream {
             isTLSReadAwaitingWritable = false
             negotiatedProtocol = transport.applicationProtocol
             guard negotiatedProtocol != nil || tls?.expectsApplicationProtocol != true else {
-                let reason = "the peer agreed on no application protocol"
+                let reason = "the peer selected no application protocol (ALPN)"
                 return closeAndReport(StreamError(code: .handshakeFailed, reason: reason))
             }
             becomeOpen()
@@ -87,7 +87,7 @@ extension Stream {
             isTLSReadAwaitingWritable = true
             updateInterest()
         case .endOfStream:
-            closeAndReport(StreamError(code: .handshakeFailed, reason: "the peer ended the connection"))
+            closeAndReport(StreamError(code: .handshakeFailed, reason: "the peer closed the connection"))
         case .failed:
             closeAndReport(transport.takeHandshakeFailure())
         }
@@ -120,9 +120,9 @@ extension Stream {
     func closeAfterDeadline() {
         switch phase {
         case .connecting:
-            closeAndReport(StreamError(code: .connectTimeout, reason: "connecting took too long"))
+            closeAndReport(StreamError(code: .connectTimeout, reason: "the connection was not open in time"))
         case .handshaking:
-            closeAndReport(StreamError(code: .connectTimeout, reason: "the TLS handshake took too long"))
+            closeAndReport(StreamError(code: .connectTimeout, reason: "the TLS handshake did not end in time"))
         case .halfClosed:
             closeAndReport(nil)
         case .idle, .accepted, .open, .failing, .closed:

@@ -75,7 +75,7 @@ extension Stream {
     private var isRoomReportDue: Bool { needsRoomReport && output.count < Stream.lowWaterBytes }
 
     private func failForOutputLimit() {
-        fail(StreamError(code: .outputLimit, reason: "over \(Stream.outputBytesMax) bytes of output wait"))
+        fail(StreamError(code: .outputLimit, reason: "more than \(Stream.outputBytesMax) bytes wait to be sent"))
     }
 
     private func scheduleAddedOutput() {

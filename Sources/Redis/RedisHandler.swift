@@ -27,6 +27,21 @@ public enum RedisWarning: Sendable, Equatable {
     case versionUnknown(RedisError)
 }
 
+extension RedisWarning: CustomStringConvertible {
+    /// The warning in words, for logs and the command line.
+    public var description: String {
+        switch self {
+        case .evicts(let policy):
+            // The server chooses the text of the policy, so its control characters are escaped.
+            "Redis may evict keys, and then pushes may be repeated: its maxmemory-policy must be noeviction, but is "
+                + String(reflecting: policy)
+        case .evictionPolicyUnknown(let error):
+            "Redis does not say its maxmemory-policy, which must be noeviction: \(error)"
+        case .versionUnknown(let error): "Redis does not say its version: \(error)"
+        }
+    }
+}
+
 /// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/requiredReplicaCount`` is not 0.
 public enum RedisReplicaStatus: Sendable, Equatable {
     /// Too few replicas acknowledged in time. Calls that ask for replicas must wait. After 10 seconds

@@ -6,16 +6,15 @@ import CausewayCommandLine
 struct Causeway: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "causeway",
-        abstract: "Carries Live Activity updates from Kafka to iPhones.",
+        abstract: "Sends Live Activity updates from Kafka to iPhones.",
         discussion: """
-            Producers write commands, JSON records around Apple's own aps dictionary, to a Kafka topic. Workers keep \
-            only the newest state of each activity, send it to APNs, and write the outcome of each command back to \
-            Kafka.
+            Producers write commands to a Kafka topic: JSON records with Apple's own aps dictionary. Workers send the \
+            newest state of each activity to APNs, and write the outcome of each command back to Kafka.
 
-            See it work, without an account, a phone or a server:
+            Run a demo, without an account, a phone or a server:
               causeway-lab demo
 
-            Try it out by hand, with parts of the program causeway-lab (causeway-lab --help lists all):
+            Send commands by hand, with the simulated Kafka and APNs of the program causeway-lab (see causeway-lab --help):
               causeway-lab broker
               causeway-lab simulator --bootstrap-servers 127.0.0.1:40123
 

@@ -43,7 +43,7 @@ struct ValidationTests {
         )
         #expect(
             try faults(Self.update { $0.contentState = nil }) == [
-                "aps.content-state: Only an end may lack `content-state`."
+                "aps.content-state: Only in an end is `content-state` optional."
             ]
         )
         #expect(try faults(Self.update { $0.alert = Alert(title: "a", body: "b") }) == [])

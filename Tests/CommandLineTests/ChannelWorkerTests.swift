@@ -98,7 +98,10 @@ struct ChannelWorkerTests {
         }
 
         let summary = try reconcile(scene)
-        #expect(summary.contains("deleted without an owner: 1,") && summary.contains("of others: 1"), "\(summary)")
+        #expect(
+            summary.contains("deleted without an owner: 1,") && summary.contains("of other programs: 1"),
+            "\(summary)"
+        )
         #expect(try scene.channelIdentifiers() == [foreignChannel, ownChannel])
         #expect(try reconcile(scene).contains("deleted without an owner: 0,"))
 

@@ -86,12 +86,12 @@ import Testing
         #expect(try !scene.run("list").output.contains(orphanChannel))
         // Only after the attempt's time limit can a reconciliation know that the killed process creates nothing more.
         var run = try scene.run("reconcile")
-        #expect(run.exitCode == 1 && run.errors.contains("being created"))
+        #expect(run.exitCode == 1 && run.errors.contains("creating channels"))
         try eventually("the end of the attempt", every: .milliseconds(200)) {
             run = try scene.run("reconcile")
             return run.exitCode == 0
         }
-        #expect(run.output.contains("deleted without an owner: 1,") && run.output.contains("of others: 1"))
+        #expect(run.output.contains("deleted without an owner: 1,") && run.output.contains("of other programs: 1"))
         let remainingChannels = try scene.channelIdentifiers()
         #expect(
             remainingChannels.count == 2 && remainingChannels.contains(ownChannel)

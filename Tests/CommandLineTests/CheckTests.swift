@@ -13,7 +13,7 @@ struct CheckTests {
         let run = try ProgramRun.run("check", "--config", Repository.path("Config/causeway.yaml"))
         #expect(run.exitCode == 0)
         #expect(run.output.isEmpty)
-        #expect(run.errorLines == ["configuration: no faults"])
+        #expect(run.errorLines == ["configuration: no errors"])
     }
 
     @Test func `The check prints a line for each fault of a configuration, and exits with 1`() throws {
@@ -34,7 +34,7 @@ struct CheckTests {
                 "CAUSEWAY_NONSENSE: is not the variable of any key",
             ]
         )
-        #expect(run.errorLines == ["configuration: 3 faults"])
+        #expect(run.errorLines == ["configuration: 3 errors"])
     }
 
     @Test func `Sessions that brokers refuse by default, and too few heartbeats, cause warnings and are no faults`()
@@ -45,20 +45,20 @@ struct CheckTests {
         func warnings(_ consumer: String) throws -> [String] {
             try directory.write(yaml.replacing("  consumer: {}", with: "  consumer: {\(consumer)}"), to: "c.yaml")
             let run = try ProgramRun.run("check", "--config", directory.path("c.yaml"))
-            #expect(run.exitCode == 0 && run.output.isEmpty && run.errorLines.last == "configuration: no faults")
+            #expect(run.exitCode == 0 && run.output.isEmpty && run.errorLines.last == "configuration: no errors")
             return run.errorLines.dropLast().map { $0.replacing(directory.path("c.yaml"), with: "c.yaml") }
         }
         #expect(try warnings("session.timeout.ms: 6000").isEmpty)
         #expect(
             try warnings("session.timeout.ms: 5999") == [
                 "c.yaml: warning: kafka.consumer.session.timeout.ms: 5999 is less than brokers accept by default "
-                    + "(group.min.session.timeout.ms, 6000): they refuse the worker"
+                    + "(group.min.session.timeout.ms, 6000), so they reject the worker"
             ]
         )
         #expect(
             try warnings("heartbeat.interval.ms: 2667") == [
                 "c.yaml: warning: kafka.consumer.heartbeat.interval.ms: 2667 is more than a third of session.timeout.ms, "
-                    + "which is 8000: one late heartbeat costs a worker its partitions"
+                    + "which is 8000: a worker loses its partitions after one late heartbeat"
             ]
         )
         #expect(
@@ -117,7 +117,7 @@ struct CheckTests {
             directory.path("tokens.json")
         )
         #expect(run.output == "")
-        #expect(run.errorLines == ["records checked: 4, faults: 0"])
+        #expect(run.errorLines == ["records checked: 4, errors: 0"])
         #expect(run.exitCode == 0)
     }
 
@@ -150,7 +150,7 @@ struct CheckTests {
         )
         let reportedFields = run.outputLines.map { $0.split(separator: " ").dropFirst().first.map(String.init) }
         #expect(reportedFields == ["channel:", "channel:", "channel:", "channels:"], "\(run.output)")
-        #expect(run.errorLines == ["records checked: 7, faults: 4"])
+        #expect(run.errorLines == ["records checked: 7, errors: 4"])
         #expect(run.exitCode == 1)
     }
 
@@ -171,7 +171,7 @@ struct CheckTests {
         let run = try check(validFile.path)
         #expect(
             run.output == "" && run.exitCode == 0
-                && run.errorLines == ["configuration: no faults", "records checked: 12, faults: 0"]
+                && run.errorLines == ["configuration: no errors", "records checked: 12, errors: 0"]
         )
         let directory = try TemporaryDirectory()
         let wrongConfiguration = try String(contentsOf: validFile, encoding: .utf8)
@@ -194,7 +194,7 @@ struct CheckTests {
             "--registrations",
             example.appendingPathComponent("registrations.jsonl").path
         )
-        #expect(run.output == "" && run.errorLines == ["records checked: 9, faults: 0"])
+        #expect(run.output == "" && run.errorLines == ["records checked: 9, errors: 0"])
         let digits = String(repeating: "ab", count: 32)
         let audience = update.replacing(#""activity":"a""#, with: #""audience":"final""#)
         let commandToBoth = update.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
@@ -206,9 +206,9 @@ struct CheckTests {
         let commands = try ProgramRun.run("check", "--commands", "-", input: records)
         #expect(
             commands.outputLines == [
-                "stdin:2: audience: is not allowed beside device; beside activity only in a start (at byte 0)",
-                "stdin:3: token: is not allowed beside audience (at byte 0)",
-                "stdin:3: environment: is not allowed beside audience (at byte 0)",
+                "stdin:2: audience: is not allowed together with device; with activity it is allowed only in a start (at byte 0)",
+                "stdin:3: token: is not allowed together with audience (at byte 0)",
+                "stdin:3: environment: is not allowed together with audience (at byte 0)",
             ]
         )
         let names = (1...9).map { "\"audience-\($0)\"" }.joined(separator: ",")
@@ -232,7 +232,7 @@ struct CheckTests {
         for (line, place) in zip(run.outputLines, ["stdin:2: ", "stdin:4: ", "stdin:7: aps.timestamp: must be "]) {
             #expect(line.hasPrefix(place), "\(line)")
         }
-        #expect(run.errorLines == ["records checked: 6, faults: 3"])
+        #expect(run.errorLines == ["records checked: 6, errors: 3"])
     }
 
     @Test func `All faults of a record are listed, each with its own line`() throws {
@@ -260,7 +260,7 @@ struct CheckTests {
             ],
             "\(run.output)"
         )
-        #expect(run.errorLines == ["records checked: 2, faults: 10"])
+        #expect(run.errorLines == ["records checked: 2, errors: 10"])
     }
 
     @Test func `A wrong event hides no other fault, and fields that depend on the event are not reported`() throws {

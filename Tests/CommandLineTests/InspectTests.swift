@@ -143,10 +143,10 @@ struct InspectTests {
         let scene = try #require(InspectScene.current)
         let run = try scene.inspect("nobody")
         #expect(run.exitCode == 1)
-        #expect(run.errorLines == ["causeway inspect: Redis knows no activity nobody of com.example.ride"])
+        #expect(run.errorLines == ["causeway inspect: Redis has no activity nobody of com.example.ride"])
         #expect(
             try scene.inspect("--device", "nobody").errorLines == [
-                "causeway inspect: Redis knows no device nobody of com.example.ride"
+                "causeway inspect: Redis has no device nobody of com.example.ride"
             ]
         )
         try scene.redis.ask("COPY", "{\(InspectScene.app)=\(InspectScene.startedActivity)}", "kept")

@@ -49,9 +49,9 @@ struct InspectTextTests {
                 "activity  final of com.example.match",
                 "token     none has been registered",
                 "newest    no command has been admitted",
-                "shows     nothing that was sent from here",
+                "shows     nothing that Causeway sent",
                 "waits     nothing",
-                "pace      one push in 5 s; the next may go now",
+                "pace      one push every 5 s; the next may be sent now",
                 "budget    15 of 15 pushes of priority 10 left, 5 of them for alerts and ends; policy sports",
                 "life      not begun",
             ]
@@ -68,7 +68,7 @@ struct InspectTextTests {
         )
         #expect(
             line("token") { $0.registeredAtMilliseconds = Self.nowMilliseconds - 86_400_000 }
-                == "none; the last was unregistered 1 d ago (2026-09-20 14:13:20), or registered then and retired later"
+                == "none; the last token was unregistered 1 d ago (2026-09-20 14:13:20), or was registered then and is dead now"
         )
     }
 
@@ -111,7 +111,7 @@ struct InspectTextTests {
         #expect(newestLine(.held, sequence: 7) == "1789999996, 4 s ago, sequence 7: held until a token registers")
         #expect(
             newestLine(.sending, isEnd: true)
-                == "1789999996, 4 s ago, an end: given out to be sent, the response is not known yet"
+                == "1789999996, 4 s ago, an end: being sent, no response yet"
         )
     }
 
@@ -124,7 +124,7 @@ struct InspectTextTests {
         )
         #expect(
             line("shows") { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.nowMilliseconds) }
-                .hasSuffix("; what is shown is not known")
+                .hasSuffix("; the shown state is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
         func waitingLine(_ phase: ActivityInspection.VersionPhase, _ held: HeldCommand) -> String {
@@ -143,14 +143,14 @@ struct InspectTextTests {
         )
         #expect(
             waitingLine(.waiting, heldCommand(Version(timestamp: 1_789_999_800, sequence: 0)))
-                == "update of 3 min 20 s ago with an alert: until the newest, which carries its alert, is known to have been sent"
+                == "update of 3 min 20 s ago with an alert: until the newest command, which carries its alert, is known to be sent"
         )
         #expect(
             line("waits") { $0.newestVersion = .init(version: version, isEnd: false, phase: .waiting) }
-                == "the newest, in a worker"
+                == "the newest command, in a worker"
         )
         let lines = report { $0.heldCommand = heldCommand(version) }.lines()
-        #expect(lines.contains { $0.contains("content-state {\"home\":2") && $0.hasSuffix("all with --json)") })
+        #expect(lines.contains { $0.contains("content-state {\"home\":2") && $0.hasSuffix("--json prints all)") })
         #expect(lines.contains("          alert {\"title\":\"Goal\"}"))
         #expect(lines.allSatisfy { $0.count < 260 })
     }
@@ -163,7 +163,7 @@ struct InspectTextTests {
                     spacingDoublingCount: 3,
                     nextPushAtMilliseconds: Self.nowMilliseconds + 12_000
                 )
-            } == "one push in 40 s, stretched by 429s (level 3); the next in 12 s"
+            } == "one push every 40 s (doubled 3 times after 429 responses); the next in 12 s"
         )
         func budget(_ remainingDrawCount: Int, reservedDrawCount: Int = 5) -> String {
             line("budget") {
@@ -192,13 +192,13 @@ struct InspectTextTests {
         )
         #expect(
             line("life") { $0.updatesUntilMilliseconds = Self.nowMilliseconds - 1 }
-                == "began 8 h ago (06:13:19); its 8 hours are over, only an end is sent"
+                == "began 8 h ago (06:13:19); its 8 hours are over, only an end can be sent"
         )
         #expect(
             line("life") {
                 $0.updatesUntilMilliseconds = Self.nowMilliseconds + 1_000
                 $0.newestVersion = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, phase: .settled)
-            } == "began 7 h 59 min ago (06:13:21); ended, only a start opens it again"
+            } == "began 7 h 59 min ago (06:13:21); ended, only a start can begin it again"
         )
     }
 
@@ -260,7 +260,7 @@ struct InspectTextTests {
             nowMilliseconds: Self.nowMilliseconds,
             isComplete: false
         )
-        #expect(lines[1] == "activities     31, and more: counting stopped here")
+        #expect(lines[1] == "activities     31, and more: not all were counted")
         #expect(lines.contains("unreadable     1"))
         #expect(lines.contains("a15                 15 of 15  15 s ago   -"))
     }

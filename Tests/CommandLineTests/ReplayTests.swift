@@ -69,8 +69,8 @@ struct ReplayTests {
 
         let textReport = try scene.replay("report", "--from", "10h", "--app", ReplayScene.app)
         #expect(textReport.exitCode == 0 && textReport.errors.isEmpty)
-        #expect(textReport.output.contains(/would be sent again +1  the newest, which expired/))
-        #expect(textReport.output.contains("1 of other apps or activities passed over"))
+        #expect(textReport.output.contains(/would be sent again +1  the newest; it expired/))
+        #expect(textReport.output.contains("1 of other apps or activities skipped"))
         let oneActivityReport = try scene.replay(
             "report",
             "--from",
@@ -117,7 +117,7 @@ struct ReplayTests {
     /// The command failed, so the replay reopens it in Redis.
     @Test func `If Redis may evict keys, a replay that changes Redis warns and sends`() throws {
         let (scene, _) = try makeScene()
-        try scene.redis.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+        try scene.configureRedis("maxmemory-policy", "allkeys-lru")
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 0 && run.output.contains("1 sent, 1 acknowledged, 0 failed"))
         #expect(run.errors.contains("must be noeviction, but is \"allkeys-lru\"\n"), "\(run.errors)")
@@ -252,7 +252,7 @@ struct ReplayTests {
         try scene.commit([0: 500])
         let run = try scene.replay("report", "--from", "1h", "--memory", "1", "--json")
         #expect(run.exitCode == 1)
-        #expect(run.errors.contains("--memory 1 is full: narrow the range"))
+        #expect(run.errors.contains("the commands exceed --memory 1: choose a smaller range"))
         let counts = try scene.reasonCounts(run)
         let (keptCount, leftOutCount) = (counts["tokenUnknown"] ?? 0, counts["tableFull"] ?? 0)
         #expect(keptCount > 100 && leftOutCount > 100 && keptCount + leftOutCount == 500)

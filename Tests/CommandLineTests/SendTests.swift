@@ -123,7 +123,7 @@ struct SendTests {
         #expect(run.exitCode == 0 && run.output.hasPrefix("2 sent, 2 acknowledged"))
         #expect(
             run.errorLines == [
-                "causeway send: 2 of the records are no valid \(kind): causeway check --\(kind) FILE says why"
+                "causeway send: 2 of the records are not valid \(kind); causeway check --\(kind) FILE prints their errors"
             ]
         )
     }

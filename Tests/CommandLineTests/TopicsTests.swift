@@ -123,7 +123,7 @@ struct TopicsTests {
         #expect(
             firstRun.outputLines == [
                 "causeway.commands created, partitions=24", "causeway.registrations created, partitions=24",
-                "causeway.results exists, partitions=4, 24 were planned",
+                "causeway.results exists, partitions=4, expected 24",
                 "causeway.invalidations created, partitions=6", "causeway.dead-letters created, partitions=6",
                 "causeway.deferred created, partitions=24", "causeway.fanout created, partitions=24",
                 "causeway.channels created, partitions=6",

@@ -40,7 +40,7 @@ struct ConfigurationFaultTests {
             "c.yaml:3:21: kafka.topics.results: is not a topic name: 1 to 249 of letters, digits, '.', '_' and '-'"
         ),
         ("topics: {results: x, commands: x}", "c.yaml:3:21: kafka.topics.results: is the same topic as commands"),
-        ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: is set by kafka.groupId"),
+        ("consumer: {group.id: x}", "c.yaml:3:14: kafka.consumer.group.id: cannot be set here: use kafka.groupId"),
         ("consumer: {fetch: {min: 1}}", "c.yaml:3:14: kafka.consumer.fetch: must be one value"),
         ("producer: {'a b': 1}", "c.yaml:3:14: kafka.producer.a b: is not the name of a librdkafka property"),
     ])
@@ -52,11 +52,11 @@ struct ConfigurationFaultTests {
     @Test(arguments: [
         (
             "keyId: KEY1234567", "keyId: short",
-            "c.yaml:9:12: apps.match.keyId: must be Apple's ten capital letters and digits"
+            "c.yaml:9:12: apps.match.keyId: must be 10 uppercase letters and digits"
         ),
         (
             "teamId: TEAM123456", "teamId: lowercase1",
-            "c.yaml:8:13: apps.match.teamId: must be Apple's ten capital letters and digits"
+            "c.yaml:8:13: apps.match.teamId: must be 10 uppercase letters and digits"
         ),
         ("keyFile: key.p8", "keyFile: ''", "c.yaml:10:14: apps.match.keyFile: must name a file"),
         (
@@ -67,7 +67,7 @@ struct ConfigurationFaultTests {
             "bundleId: com.example.match", "bundleId: a/b",
             "c.yaml:7:15: apps.match.bundleId: is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
         ),
-        ("match:", "My-App:", "c.yaml:6:3: apps.My-App: an app's name is 1 to 32 small letters and digits"),
+        ("match:", "My-App:", "c.yaml:6:3: apps.My-App: an app's name is 1 to 32 lowercase letters and digits"),
         (
             "keyFile: key.p8", "keyFile: k\n    environments: [test]",
             "c.yaml:11:19: apps.match.environments: must be one or more of production, sandbox, each once"
@@ -82,7 +82,7 @@ struct ConfigurationFaultTests {
         ),
         (
             "keyFile: key.p8", "keyFile: k\n    sandboxKeyId: KEY1234567",
-            "c.yaml:11:19: apps.match.sandboxKeyId: sandboxKeyId and sandboxKeyFile belong together"
+            "c.yaml:11:19: apps.match.sandboxKeyId: set sandboxKeyId and sandboxKeyFile together, or neither"
         ),
         (
             "keyFile: key.p8", "keyFile: k\n    keyFiel: k",
@@ -120,7 +120,7 @@ struct ConfigurationFaultTests {
         #expect(
             faults(of: smallestFile + "tracing:\n  endpoint: http://collector\n\(files)") == [
                 "c.yaml:13:11: tracing.caFile: is only for a tracing.endpoint with https",
-                "c.yaml:14:16: tracing.headersFile: is only for a tracing.endpoint with https: otherwise others could read it",
+                "c.yaml:14:16: tracing.headersFile: is only for a tracing.endpoint with https: http would expose the headers",
             ]
         )
         #expect(faults(of: smallestFile + "tracing:\n\(files)").count == 2)
@@ -135,7 +135,7 @@ struct ConfigurationFaultTests {
         let secondApp = "  other: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
         #expect(
             faults(of: smallestFile + secondApp) == [
-                "c.yaml:11:21: apps.other.bundleId: is the bundle id of match already"
+                "c.yaml:11:21: apps.other.bundleId: is already the bundle id of match"
             ]
         )
     }

@@ -116,7 +116,7 @@ struct DocumentedKeysTests {
         }
         #expect(ConfigurationSchema.sectionTexts.values.allSatisfy { $0.hasSuffix(".") })
         #expect(ConfigurationSchema.descriptions.count { $0.isRequired } == 6)
-        #expect(ConfigurationSchema.introduction.contains("Six texts have no default"))
+        #expect(ConfigurationSchema.introduction.contains("Six keys have no default"))
     }
 
     @Test func `The keys of a section are neighbours: the file writes each section once`() {

@@ -94,11 +94,11 @@ struct GeneratedConfigurationTextTests {
         let rows = ConfigurationPage.text(of: keys).split(separator: "\n").filter { $0.hasPrefix("| `") }
         #expect(
             rows == [
-                "| `one.address` | A host \\| name. | required |  | from the next start |",
+                "| `one.address` | A host \\| name. | required |  | after a restart |",
                 "| `one.two.port` | First. Second. Our choice. | 9464 | 1 to 9999 | at once |",
-                "| `one.two.url` | An address. | none; if unset: nothing is sent |  | from the next start |",
-                "| `three` | Properties. | {} |  | from the next start |",
-                "| `apps.<app>.environments` | A list. | [production, sandbox] | production, sandbox | from the next start |",
+                "| `one.two.url` | An address. | none; if unset: nothing is sent |  | after a restart |",
+                "| `three` | Properties. | {} |  | after a restart |",
+                "| `apps.<app>.environments` | A list. | [production, sandbox] | production, sandbox | after a restart |",
             ]
         )
     }

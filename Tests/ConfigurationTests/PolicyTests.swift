@@ -47,7 +47,7 @@ struct PolicyTests {
         let variable = try load(smallestFile, environment: ["CAUSEWAY_POLICIES_DEFAULT_OVERSIZE": "b, a"])
         #expect(variable.policies[0].oversize == ["b", "a"])
         let tooManyNames = (1...9).map { "f\($0)" }.joined(separator: ", ")
-        for (list, fault) in [("a..b", "is not a field's name"), (tooManyNames, "has 9 fields, 8 are allowed")] {
+        for (list, fault) in [("a..b", "is not a field's name"), (tooManyNames, "has 9 fields, at most 8 are allowed")] {
             let foundFaults = faults(of: smallestFile + "policies:\n  odd: {oversize: [\(list)]}\n")
             #expect(foundFaults.count == 1 && foundFaults.first?.contains(fault) == true, "\(foundFaults)")
         }
@@ -58,7 +58,7 @@ struct PolicyTests {
         #expect(try load(text).policies.map(\.afterLifetime) == [.end, .restart])
         let foundFaults = faults(of: smallestFile + "policies:\n  odd: {afterLifetime: restart}\n")
         #expect(
-            foundFaults.count == 1 && foundFaults.first?.contains("needs a lifetimeSeconds above 0") == true,
+            foundFaults.count == 1 && foundFaults.first?.contains("needs lifetimeSeconds above 0") == true,
             "\(foundFaults)"
         )
     }
@@ -135,9 +135,9 @@ struct PolicyTests {
         ("policies: 5\n", "c.yaml:11:11: policies: is a section: indent its keys below it"),
         (
             "    policy: sport\npolicies: {sports: {}}\n",
-            "c.yaml:11:13: apps.match.policy: sport is not a policy; did you mean sports?"
+            "c.yaml:11:13: apps.match.policy: sport is not in policies; did you mean sports?"
         ),
-        ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is not a policy"),
+        ("    policy: fast\n", "c.yaml:11:13: apps.match.policy: fast is not in policies"),
         (
             "    policy: a/b\n",
             "c.yaml:11:13: apps.match.policy: a policy's name is 1 to 64 letters, digits, '-' and '_'"

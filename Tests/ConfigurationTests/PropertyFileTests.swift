@@ -102,11 +102,14 @@ struct PropertyFileTests {
                     otherLines: "  properties: {ssl.key.password: x}\n"
                 )
             )
-                == ["c.yaml:6:5: kafka.propertyFiles.group.id: is set by kafka.groupId"]
+                == ["c.yaml:6:5: kafka.propertyFiles.group.id: cannot be set here: use kafka.groupId"]
         )
         #expect(
             faults(of: configurationText(["ssl.key.password: f"], otherLines: "  properties: {ssl.key.password: x}\n"))
-                == ["c.yaml:5:5: kafka.propertyFiles.ssl.key.password: has a value in kafka.properties too"]
+                == [
+                    "c.yaml:5:5: kafka.propertyFiles.ssl.key.password: is also set in kafka.properties; "
+                        + "set it in only one of them"
+                ]
         )
     }
 

@@ -64,25 +64,25 @@ struct RedisKeysTests {
     @Test(arguments: [
         (
             "url: redis://a,b",
-            "c.yaml:4:8: redis.url: names several hosts, which only a cluster has (redis.mode: cluster)"
+            "c.yaml:4:8: redis.url: has several hosts, which need redis.mode: cluster"
         ),
         ("mode: ring\nurl: redis://a", "c.yaml:4:9: redis.mode: is not one of single, sentinel, cluster"),
         ("url: redis://m\nmode: sentinel", "c.yaml: redis.sentinelURL: is required with redis.mode: sentinel"),
         (
             "url: redis://m,n\nmode: sentinel\nsentinelURL: redis://s",
-            "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
+            "c.yaml:4:8: redis.url: must have the primary's name at the Sentinels as its host, such as redis://mymaster"
         ),
         (
             "url: unix:///s\nmode: sentinel\nsentinelURL: redis://s",
-            "c.yaml:4:8: redis.url: must name the primary as the Sentinels do, such as redis://mymaster"
+            "c.yaml:4:8: redis.url: must have the primary's name at the Sentinels as its host, such as redis://mymaster"
         ),
         (
             "url: unix:///s\nmode: cluster",
-            "c.yaml:4:8: redis.url: must name hosts: a cluster cannot be reached through a Unix socket"
+            "c.yaml:4:8: redis.url: must have hosts: a cluster cannot be reached through a Unix socket"
         ),
         (
             "url: redis://a/1\nmode: cluster",
-            "c.yaml:4:8: redis.url: names a database other than 0, but a cluster has only 0"
+            "c.yaml:4:8: redis.url: has a database other than 0, but a cluster has only database 0"
         ),
         (
             "url: redis://a\nsentinelURL: redis://s",

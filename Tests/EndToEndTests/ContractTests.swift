@@ -62,7 +62,7 @@ struct ContractTests {
             try run.deployment.stopWorker(graceMilliseconds: 90_000)
             let text = try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
             let line = try #require(text.split(separator: "\n").first { $0.contains("kind=command-undecodable") })
-            #expect(line.contains("no phone can decode a command") && line.contains("app=ride"))
+            #expect(line.contains("a command does not fit the shapes of its app") && line.contains("app=ride"))
             #expect(line.contains("aps.content-state.eta: an object must be dateRange"), "\(line)")
         }
     }

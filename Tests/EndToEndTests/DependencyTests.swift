@@ -30,7 +30,7 @@ struct DependencyTests {
             #expect(try run.status(of: "/livez") == 200)
             try run.await("readiness that waits for Kafka") {
                 let page = try WorkerPage("/readyz", port: run.deployment.httpPort)
-                return page.status == 200 && page.text.contains("waits for Kafka, which is away")
+                return page.status == 200 && page.text.contains("waits for Kafka, which is unreachable")
             }
             #expect(Set(try run.findings()).isSuperset(of: ["CausewayKafkaUnreachable", "CausewayRedisUnavailable"]))
 

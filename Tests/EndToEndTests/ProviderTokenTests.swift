@@ -39,7 +39,7 @@ struct ProviderTokenTests {
             try run.await("the start of the other worker") {
                 try occurrenceCount(of: "worker started", in: "other.log") > 0
             }
-            let signedMessage = "signed the fleet's provider token"
+            let signedMessage = "signed a shared provider token"
             #expect(
                 try occurrenceCount(of: signedMessage, in: "worker.log")
                     + occurrenceCount(of: signedMessage, in: "other.log") == 1

@@ -49,8 +49,8 @@ struct StatusPageTests {
     @Test func `The page says what flows and what is broken`() {
         let html = StatusPage.html(Self.busyReport())
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
-        #expect(html.contains("In the last minute 10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
-        #expect(html.contains("Redis is away for 1 of 2 lanes."))
+        #expect(html.contains("In the last minute 10,000 records and 2,000 pushes per second; 99 % of the pushes "))
+        #expect(html.contains("Redis is unreachable for 1 of 2 lanes."))
         #expect(html.contains("<code>CausewayRedisUnavailable</code>"))
         #expect(html.contains("<td>outOfMemory 1,300, moved 2</td>"))
         #expect(html.contains("A broker is reachable. Errors since the start: _TRANSPORT 1."))
@@ -192,9 +192,9 @@ struct StatusPageTests {
         var worker = HealthyWorker()
         worker.publish(at: 10)
         let report = worker.report(before: nil, at: 10)
-        #expect(report.summary == "The worker has just started; rates come in a few seconds.")
+        #expect(report.summary == "The worker has just started; rates are shown in a few seconds.")
         #expect(report.findings.isEmpty)
-        #expect(StatusPage.html(report).contains("All is well."))
+        #expect(StatusPage.html(report).contains("No problems."))
     }
 
     @Test func `Each client gets the form that it asks for`() throws {
@@ -217,8 +217,8 @@ struct StatusPageTests {
         let report = Self.busyReport()
         let text = StatusText.text(report)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        #expect(lines[0].hasPrefix("BROKEN. In the last minute 10,000 records and 2,000 pushes a second; "))
-        #expect(lines.contains("BROKEN: Redis is away for 1 of 2 lanes."))
+        #expect(lines[0].hasPrefix("BROKEN. In the last minute 10,000 records and 2,000 pushes per second; "))
+        #expect(lines.contains("BROKEN: Redis is unreachable for 1 of 2 lanes."))
         #expect(lines.contains("  Runbook: CausewayRedisUnavailable"))
         #expect(lines.contains { $0.hasPrefix("live: lane-0: last completed an iteration ") }, "\(text)")
         for finding in report.findings {
@@ -242,11 +242,11 @@ struct StatusPageTests {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         var log = LimitedLog(logger: LogCollector().logger, events: worker.metricRegistry.events)
-        log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "\u{1B}[2J\nAll is well.\u{9B}"])
+        log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 0, ["reason": "\u{1B}[2J\nNo problems.\u{9B}"])
         worker.secondLane.set(.redisReady, to: 0)
         worker.publish(at: 60_000)
         let text = StatusText.text(worker.report(before: nil, at: 60_000))
-        #expect(text.contains("reason= [2J All is well. "))
+        #expect(text.contains("reason= [2J No problems. "))
         #expect(!text.unicodeScalars.contains { $0 != "\n" && $0.properties.generalCategory == .control })
     }
 }

@@ -23,18 +23,18 @@
 {{- define "causeway.rejectReservedNames" -}}
 {{- range .Values.extraVolumes -}}
 {{-   if has .name (list "config" "secrets") -}}
-{{-     fail (printf "extraVolumes: the name %s is the chart's own" .name) -}}
+{{-     fail (printf "extraVolumes: the name %s is reserved for the chart; use another name" .name) -}}
 {{-   end -}}
 {{- end -}}
 {{- range .Values.extraVolumeMounts -}}
 {{-   if regexMatch "^/etc/causeway/(config|secrets)(/|$)" .mountPath -}}
-{{-     fail (printf "extraVolumeMounts: %s is the chart's own; use secrets.files or another path" .mountPath) -}}
+{{-     fail (printf "extraVolumeMounts: %s is reserved for the chart; use secrets.files or another path" .mountPath) -}}
 {{-   end -}}
 {{- end -}}
 {{- range $key := list "initContainers" "sidecars" -}}
 {{-   range get $.Values $key -}}
 {{-     if eq .name "worker" -}}
-{{-       fail (printf "%s: the name worker is the chart's own" $key) -}}
+{{-       fail (printf "%s: the name worker is reserved for the chart; use another name" $key) -}}
 {{-     end -}}
 {{-   end -}}
 {{- end -}}

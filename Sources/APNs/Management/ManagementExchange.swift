@@ -138,7 +138,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         fail("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms")
     }
 
-    func descriptorReady(_ events: Interest) { fail("the caller does not wait for the response any longer") }
+    func descriptorReady(_ events: Interest) { fail("the request was cancelled") }
 
     // MARK: - Events of the TLS stream
 
@@ -162,7 +162,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             var input = bytes
             while phase != .ended, let frame = try frameReader.nextFrame(&input) { try handle(frame) }
         } catch {
-            fail("\(endpoint.authority) broke HTTP/2: \(error.detail)")
+            fail("\(endpoint.authority) violated HTTP/2: \(error.detail)")
         }
     }
 
@@ -212,7 +212,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private func sendRequest() {
         guard request.body.count <= min(65_535, Int(peerSettings.initialWindowBytes)) else {
             phase = .awaitingSettings
-            return fail("\(endpoint.authority) takes no body of \(request.body.count) bytes")
+            return fail("\(endpoint.authority) does not accept a body of \(request.body.count) bytes")
         }
         var fields: [(name: String, value: String)] = [
             (":method", request.method.rawValue), (":scheme", "https"), (":authority", endpoint.authority),
@@ -288,7 +288,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         // them, wait for the response.
         guard phase != .awaitingResponse || lastStream < Self.streamIdentifier else { return }
         let text =
-            "\(endpoint.authority) is closing: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
+            "\(endpoint.authority) closes the connection: \(ResponseBody(UnsafeRawBufferPointer(rebasing: frame.payload[8...])).reason)"
         end(.failure(ManagementFault(requestMayBeProcessed: false, text: text)))
     }
 

@@ -108,7 +108,7 @@ extension ConfigurationRule {
         let isValid =
             text.utf8.count == 10
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
-        return isValid ? nil : "must be Apple's ten capital letters and digits"
+        return isValid ? nil : "must be 10 uppercase letters and digits"
     }
 
     static let path = ConfigurationRule { text in
@@ -121,8 +121,8 @@ extension ConfigurationRule {
         let isValid =
             (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
-        guard text != "none" else { return "the name none is reserved: metrics use it for no app" }
-        return isValid ? nil : "an app's name is 1 to 32 small letters and digits"
+        guard text != "none" else { return "the name none is reserved: metrics use it for records without an app" }
+        return isValid ? nil : "an app's name is 1 to 32 lowercase letters and digits"
     }
 
     /// The name of a policy. The field `policy` of a command follows the same rule.
@@ -148,9 +148,9 @@ extension ConfigurationRule {
 
     /// librdkafka properties that must not be set, because keys of the configuration set them.
     private static let reservedProperties = [
-        "bootstrap.servers": "is set by kafka.bootstrapServers",
-        "metadata.broker.list": "is set by kafka.bootstrapServers",
-        "group.id": "is set by kafka.groupId",
+        "bootstrap.servers": "cannot be set here: use kafka.bootstrapServers",
+        "metadata.broker.list": "cannot be set here: use kafka.bootstrapServers",
+        "group.id": "cannot be set here: use kafka.groupId",
     ]
 
     static let propertyName = ConfigurationRule { name in

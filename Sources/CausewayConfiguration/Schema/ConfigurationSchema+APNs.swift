@@ -58,8 +58,8 @@ extension ConfigurationSchema {
             meaning: """
                 File with the key that encrypts provider tokens in Redis: 32 bytes, or their Base64 (openssl rand \
                 -base64 32). Workers with the same file share one token for each signing key; one of them signs a new \
-                token every 35 minutes. Without this file every worker signs its own. Apple asks for few tokens, and \
-                how many workers APNs accepts without sharing is not known.
+                token every 35 minutes. Without this file every worker signs its own. Apple limits how often a team \
+                may create tokens. How many workers APNs accepts without sharing is not known.
                 """
         )
         .whenUnset("every worker signs its own"),
@@ -68,8 +68,8 @@ extension ConfigurationSchema {
             \.apns.connectionsPerPool,
             1...16,
             meaning: """
-                The most HTTP/2 connections that each lane opens for each app and environment. A lane starts with one; \
-                the number follows demand.
+                The maximum number of HTTP/2 connections that each lane opens for each app and environment. A lane \
+                starts with one, and opens or closes connections as the load changes.
                 """
         ),
         .integer(
@@ -77,7 +77,7 @@ extension ConfigurationSchema {
             \.apns.inFlightPerConnection,
             1...4_096,
             meaning:
-                "The most pushes that wait for a response on one connection; APNs' own limit applies if it is lower."
+                "The maximum number of pushes in flight on one connection. If APNs' own limit is lower, it applies."
         ),
         .integer(
             "apns.requestTimeoutMilliseconds",

@@ -2,9 +2,9 @@ extension ConfigurationSchema {
     /// The texts that ``GeneratedConfigurationText`` shows about `apps` and the sections in it.
     static let appSectionTexts = [
         "apps": """
-        The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters \
-        and digits. The name appears only in logs and in variables: CAUSEWAY_APPS_MATCH_KEY_FILE is the keyFile of \
-        `match`. If you configure by environment only, CAUSEWAY_APPS=match,ride names the apps.
+        The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters and \
+        digits. The name appears only in logs, in metrics and in variables: CAUSEWAY_APPS_MATCH_KEY_FILE is the \
+        keyFile of `match`. If you configure by environment only, CAUSEWAY_APPS=match,ride names the apps.
         """,
         "apps.*.channels": """
         Broadcast channels (iOS 18 and newer): one request reaches all subscribers of an audience. The app needs \
@@ -28,13 +28,13 @@ extension ConfigurationSchema {
                 """
         )
         .required(example: "com.example.match"),
-        .text("teamId", \.teamId, .appleIdentifier, meaning: "The team id: Apple's ten capital letters and digits.")
+        .text("teamId", \.teamId, .appleIdentifier, meaning: "The team id at Apple: 10 uppercase letters and digits.")
             .required(example: "EXAMPLE123"),
         .text(
             "keyId",
             \.keyId,
             .appleIdentifier,
-            meaning: "The id of the key that signs provider tokens: Apple's ten capital letters and digits."
+            meaning: "The id of the key that signs provider tokens: 10 uppercase letters and digits."
         )
         .required(example: "EXAMPLEKEY"),
         .text("keyFile", \.keyFile, .path, meaning: "The .p8 file of the key keyId.")
@@ -79,7 +79,7 @@ extension ConfigurationSchema {
             \.channels.storage,
             meaning: """
                 What APNs stores for offline phones. newest: the last message, for 8 h at most. none: nothing, and \
-                Apple gives the channel a larger budget. A change applies only to new channels.
+                Apple allows the channel more broadcasts. A change applies only to new channels.
                 """
         ),
         .integer(
@@ -87,8 +87,8 @@ extension ConfigurationSchema {
             \.channels.keepSeconds,
             0...2_592_000,
             meaning: """
-                Seconds from the end of an audience to the deletion of its channel. After that its subscribers get \
-                nothing more.
+                Seconds from the end of an audience to the deletion of its channel. After the deletion, its \
+                subscribers get no more broadcasts.
                 """
         ),
         .environments(
@@ -100,9 +100,9 @@ extension ConfigurationSchema {
             "shapes.file",
             \.shapes.file,
             meaning: """
-                The shapes of all ActivityAttributes of the app, which `ActivityShapes` writes in the app's test; at \
-                most 65,536 bytes. The worker reads the file again whenever it reads this configuration again, so send \
-                SIGHUP after a change of the file alone.
+                The file with the shapes of all ActivityAttributes of the app, at most 65,536 bytes. `ActivityShapes` \
+                writes it in the app's test. The worker reads the file again when it reads this configuration again. \
+                If only the file of shapes changes, send SIGHUP.
                 """
         )
         .whenUnset("no check")

@@ -3,7 +3,7 @@ extension ConfigurationSchema {
     static let httpSectionTexts = [
         "http": """
         The worker's pages: metrics (/metrics), health (/livez, /readyz) and the status page for people \
-        (/statusz). They change nothing and show no secrets.
+        (/statusz). They are read-only and show no secrets.
         """
     ]
 
@@ -13,8 +13,8 @@ extension ConfigurationSchema {
             \.http.host,
             .numericAddress,
             meaning: """
-                The numeric address to listen on: 0.0.0.0 is all of IPv4, :: is all of IPv6, 127.0.0.1 is this machine \
-                only.
+                The numeric address to listen on: 0.0.0.0 is all of IPv4, :: is all of IPv6, 127.0.0.1 is only this \
+                machine.
                 """
         ),
         .integer(

@@ -19,7 +19,7 @@ extension ConfigurationSchema {
             "kafka.groupId",
             \.kafka.groupId,
             .groupIdentifier,
-            meaning: "The consumer group; all workers of one fleet share it."
+            meaning: "The consumer group, the same for all workers of a fleet."
         )
         .limits("1 to 255 bytes"),
         .text("kafka.topics.commands", \.kafka.topics.commands, .topic, meaning: "Commands. Workers read this topic."),
@@ -55,9 +55,9 @@ extension ConfigurationSchema {
             \.kafka.topics.deferred,
             .topic,
             meaning: """
-                Commands that could not be sent soon (worker.deferAfterMilliseconds); only workers write it, and they \
-                read it again. Give it as many partitions as the commands topic, so that one worker gets all commands \
-                of an activity.
+                Commands that could not be sent soon (worker.deferAfterMilliseconds). Only workers write this topic, \
+                and they read the commands again later. Give it as many partitions as the commands topic, so that one \
+                worker gets all commands of an activity.
                 """
         ),
         .text(
@@ -66,7 +66,7 @@ extension ConfigurationSchema {
             .topic,
             meaning: """
                 Commands to audiences, one record for each range of an audience's members, so that the workers share \
-                them; only workers write it, and they read it. Give it as many partitions as the commands topic. If no \
+                them. Only workers write and read this topic. Give it as many partitions as the commands topic. If no \
                 command names an audience, it stays empty.
                 """
         ),
@@ -75,32 +75,33 @@ extension ConfigurationSchema {
             \.kafka.topics.channels,
             .topic,
             meaning: """
-                The broadcast channel of each audience that has one, for app servers; workers write it, and read it if \
-                Redis has lost its data. Compacted.
+                The broadcast channel of each audience that has one, for app servers. Workers write this topic, and \
+                read it if Redis has lost its data. Compacted.
                 """
         ),
         .choice(
             "kafka.supersededResults",
             \.kafka.supersededResults,
             meaning: """
-                What the results topic says about a command that a newer one of its activity replaced before Redis was \
-                asked about it.
+                Whether a command has its own result if a newer command of its activity replaced it before the worker \
+                asked Redis about it.
                 each: the command has its own result, `superseded`. counted: it has no result; the result of the \
-                command that replaced it says how many it replaced, `superseded: 12`. Then the topic of a busy feed \
-                grows with the pushes, not with the commands.
+                command that replaced it has the number of replaced commands, `superseded: 12`. Then the size of the \
+                results topic depends on the pushes, not on the commands.
                 countedWhenBehind: like each, but like counted while a lane is known to be more than \
-                worker.readAheadLagRecords behind. After an outage the phones then do not wait for millions of \
-                `superseded` results. Starts, and commands whose alert moves to the newer state, always have their own \
-                result. A worker that dies or gives up a partition may lose a count, never a command: choose each if \
-                every command must have its result.
+                worker.readAheadLagRecords behind. So after an outage, phones do not wait until millions of \
+                `superseded` results are written. Starts, and commands whose alert moves to the newer state, always \
+                have their own result. A worker that crashes or releases a partition may lose a count, never a \
+                command: choose each if every command must have its own result.
                 """
         ),
         .properties(
             "kafka.properties",
             \.kafka.properties,
             meaning: """
-                Any property of librdkafka (its CONFIGURATION.md), for both clients: security, names, timeouts. In a \
-                variable's name, dots become underscores: CAUSEWAY_KAFKA_PROPERTIES_SASL_PASSWORD is sasl.password.
+                Properties of librdkafka (see its CONFIGURATION.md) for the consumer and the producer: security, \
+                names, timeouts. In a variable's name, dots become underscores: \
+                CAUSEWAY_KAFKA_PROPERTIES_SASL_PASSWORD is sasl.password.
                 """
         )
         .exampleLines(
@@ -113,10 +114,10 @@ extension ConfigurationSchema {
             "kafka.propertyFiles",
             \.kafka.propertyFiles,
             meaning: """
-                Properties of both clients whose values are in files, such as mounted secrets: the property, then the \
-                file. The newline at the end of the file is not part of the value. The file has at most 64 KiB. A \
-                property here must not be in `properties` too. If other users may read the file, the worker warns. A \
-                changed file applies from the next start.
+                Properties of librdkafka for both clients whose values are in files, such as mounted secrets: the \
+                property, then the file. The newline at the end of the file is not part of the value. The file has at \
+                most 64 KiB. A property here must not be in `properties` too. If other users may read the file, the \
+                worker logs a warning. A changed file applies after a restart.
                 """
         )
         .exampleLines(
@@ -129,13 +130,13 @@ extension ConfigurationSchema {
             meaning: """
                 Properties of librdkafka for the consumer only; they override `properties`. They also override \
                 Causeway's own values, such as partition.assignment.strategy (range), which must be the same for all \
-                workers of a group. Causeway's promises depend on enable.auto.offset.store and enable.auto.commit, so \
-                these cannot be changed.
+                workers of a group. Causeway's guarantees depend on enable.auto.offset.store and enable.auto.commit, \
+                so these cannot be changed.
                 session.timeout.ms is 8000 and heartbeat.interval.ms is 1000: other workers read the partitions of a \
-                killed worker within 12 s. A longer session leaves its phones without updates for longer. A shorter \
-                one takes partitions from a worker that is only slow or disconnected for a moment, and its unsettled \
-                records are read again. Brokers reject sessions shorter than their group.min.session.timeout.ms, 6 s \
-                by default; `causeway check` warns of that.
+                killed worker within 12 s. With a longer session timeout, the phones of a killed worker wait longer \
+                for updates. With a shorter one, a worker that is only slow or disconnected for a moment loses its \
+                partitions, and its unsettled records are read again. Brokers reject a session timeout below their \
+                group.min.session.timeout.ms, 6 s by default; `causeway check` warns about it.
                 """
         )
         .exampleLines("group.instance.id: worker-0", "fetch.max.bytes: 8388608"),
@@ -143,8 +144,9 @@ extension ConfigurationSchema {
             "kafka.producer",
             \.kafka.producer,
             meaning: """
-                Properties of librdkafka for the producer only; they override `properties`. Results wait 50 ms for \
-                large batches, unless linger.ms says otherwise: only the commit waits for them, never a push.
+                Properties of librdkafka for the producer only; they override `properties`. Results wait up to 50 ms \
+                so that batches are large, unless linger.ms says otherwise. Only the commit waits for them, never a \
+                push.
                 """
         )
         .exampleLines("compression.type: zstd", "linger.ms: 5"),

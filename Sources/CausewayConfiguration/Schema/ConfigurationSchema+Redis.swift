@@ -51,8 +51,8 @@ extension ConfigurationSchema {
             "redis.certificateFile",
             \.redis.certificateFile,
             meaning: """
-                PEM file of the certificate that the worker shows to the server; set it together with keyFile or not \
-                at all.
+                PEM file of the worker's client certificate. Set it together with keyFile, or set \
+                neither.
                 """
         ),
         .optionalFile("redis.keyFile", \.redis.keyFile, meaning: "PEM file of that certificate's key."),
@@ -67,11 +67,11 @@ extension ConfigurationSchema {
             \.redis.replicas,
             0...16,
             meaning: """
-                How many replicas must have a registration or a held state before it counts as stored (WAIT, which the \
-                Redis user must be allowed). Replicas have a tenth of responseTimeoutMilliseconds to acknowledge the \
-                write. If too few do, the worker repeats such calls for 10 s; then it continues without the replicas, \
-                logs that and raises an alert. To lose nothing in a failover, set this to the number of replicas. With \
-                0 the worker asks no replica.
+                How many replicas must have a registration or a held state before it counts as stored. The worker uses \
+                WAIT, so the Redis user needs the right +wait. Replicas must acknowledge the write within 10 % of \
+                responseTimeoutMilliseconds. If too few do, the worker repeats such calls for 10 s. Then it continues \
+                without the replicas, logs this, and counts an error for which an alert fires. To lose nothing in a \
+                failover, set this to the number of replicas. With 0 the worker does not wait for replicas.
                 """
         ),
         .integer(
@@ -79,8 +79,8 @@ extension ConfigurationSchema {
             \.redis.rereadMinutes,
             1...720,
             meaning: """
-                How many minutes of commands are read again after Redis has lost all data. An activity lives 12 hours \
-                at most. If the last command of an activity is older than this, its newest state is sent with its next \
+                How many minutes of commands are read again after Redis has lost all data. An activity lasts at most 12 \
+                hours. If the last command of an activity is older than this, its newest state is sent with its next \
                 command.
                 """
         ),

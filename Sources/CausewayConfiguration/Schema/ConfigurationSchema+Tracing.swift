@@ -14,9 +14,9 @@ extension ConfigurationSchema {
             \.tracing.endpoint,
             .collectorURL,
             meaning: """
-                A collector's base URL, http[s]://host[:port][/path], which accepts OTLP over HTTP in JSON at \
-                /v1/traces below it. The default port is 4318, with https 443. If the collector does not accept a \
-                trace, the worker drops and counts it and never waits.
+                The base URL of a collector, http[s]://host[:port][/path]. The worker sends OTLP over HTTP in JSON to \
+                /v1/traces below this URL. The default port is 4318, with https 443. If the collector does not accept \
+                a trace after some attempts, the worker drops it and counts it. Pushes never wait for the collector.
                 """
         )
         .whenUnset("nothing is exported"),
@@ -25,7 +25,7 @@ extension ConfigurationSchema {
             \.tracing.caFile,
             meaning: """
                 With https: PEM file with the certificate authorities to check the collector's certificate against. \
-                The certificate must carry the host's name.
+                The certificate must be for the host's name.
                 """
         )
         .whenUnset("the system's"),
@@ -33,7 +33,7 @@ extension ConfigurationSchema {
             "tracing.headersFile",
             \.tracing.headersFile,
             meaning: """
-                With https: file with headers that the collector requires, such as its authorization; one `Name: \
+                With https: file with headers that the collector requires, such as Authorization; one `Name: \
                 value` in each line, 16 at most. The worker reads the file again for each request, so you can replace \
                 its content.
                 """
@@ -43,8 +43,8 @@ extension ConfigurationSchema {
             \.tracing.samplesPerMillion,
             0...1_000_000,
             meaning: """
-                Of a million commands without a `traceparent`, how many begin a trace. For a command with one, its \
-                sampled flag decides.
+                How many of a million commands without a `traceparent` start a trace. For a command with a \
+                `traceparent`, its sampled flag decides.
                 """
         ),
     ]

@@ -31,26 +31,28 @@ enum ConfigurationSchema {
     static let introduction = """
         Causeway's configuration: every key with its meaning, its default and its range.
 
-        The values in this file are the defaults. A key that is left out has its default, and so has an empty text. Six texts \
-        have no default and are required: kafka.bootstrapServers, redis.url, and the first four keys of each app.
+        The values in this file are the defaults. A key that is missing, or that has an empty text, has its default. \
+        Six keys have no default and are required: kafka.bootstrapServers, redis.url, and the first four keys of each \
+        app.
 
-        Environment variables override the file. A variable's name is CAUSEWAY_ and the key in capitals, with _ between \
-        words: worker.lanes is CAUSEWAY_WORKER_LANES. Separate the members of a list with commas. Put secrets into \
-        variables, or into files that keys name.
+        Environment variables override the file. A variable's name is CAUSEWAY_ and the key in capitals, with _ \
+        between words: worker.lanes is CAUSEWAY_WORKER_LANES. Separate the members of a list with commas. Put secrets \
+        into variables, or into files that keys name.
 
         A running worker reads the file again on SIGHUP and when the file changes. It applies the keys marked \
         "Reloadable." and new policies. The log names all other changes; they apply after a restart: the format of log \
         lines, the address of the pages, Kafka and Redis with their files, APNs, the lanes with their limits and drain \
-        time, apps, tracing. A removed policy stays valid until then. A replaced key file needs no reload, nor does a changed \
-        tracing.headersFile. If the new file has an error, the worker rejects all of it and keeps the previous \
-        configuration.
+        time, apps, tracing. A removed policy stays valid until the restart. A replaced key file needs no reload, and \
+        neither does a changed tracing.headersFile. If the new file has an error, the worker rejects the whole file \
+        and keeps the previous configuration.
 
-        An unknown key, in this file or as a CAUSEWAY_ variable, or a value out of range prevents the start. All errors are \
-        reported at once, with their places. `causeway check --config FILE` does the same and starts nothing. Paths are \
-        relative to the directory that the worker is started in.
+        If this file or a CAUSEWAY_ variable has an unknown key or a value out of range, the worker does not start. It \
+        reports all errors with their positions. `causeway check --config FILE` reports the same errors without \
+        starting a worker. Paths are relative to the directory that the worker is started in.
 
         `causeway configuration yaml` prints this file. An editor that knows YAML completes and checks keys with the \
         JSON Schema: write it beside your file with `causeway configuration json-schema > causeway.schema.json`, and \
-        keep the first line. The editor does not see variables, so it also reports required keys that a variable sets.
+        keep the first line. The editor does not know the variables, so it also reports required keys that a variable \
+        sets.
         """
 }

@@ -7,11 +7,11 @@ import Foundation
 struct BacklogCommand: SeasonCommand {
     static let configuration = CommandConfiguration(
         commandName: "backlog",
-        abstract: "Let commands pile up while no worker runs, then start a worker and measure it.",
+        abstract: "Write a backlog of commands while no worker runs, then start a worker and measure it.",
         discussion: """
-            Uses the parts of the demo. Phones register their tokens, the worker is stopped, and a season's commands are written to \
-            Kafka. A client reads the topic and does nothing else. Then the worker starts. Prints the number of pushes, and their \
-            time compared with that of the reading.
+            This command uses the same processes as the demo. Phones register their tokens, the worker is stopped, and a season's \
+            commands are written to Kafka. First, a client only reads the topic. Then the worker starts. The command prints the \
+            number of pushes, and compares the worker's time with the time of the client.
 
             Example:
               causeway-lab backlog --commands 2000000 --activities 20000
@@ -21,7 +21,7 @@ struct BacklogCommand: SeasonCommand {
             """
     )
 
-    @Option(help: "Commands that pile up; a multiple of the activities.")
+    @Option(help: "Commands of the backlog; a multiple of the activities.")
     var commands = 2_000_000
 
     @Option(help: "Activities of these commands; a multiple of \(BacklogRun.matchCount).")
@@ -35,7 +35,7 @@ struct BacklogCommand: SeasonCommand {
 
     @Flag(
         help:
-            "Let the worker read ahead without its usual time limit, for machines with other load."
+            "Let the worker read ahead without its usual time limit. Use it on a machine with other load."
     )
     var unhurried = false
 

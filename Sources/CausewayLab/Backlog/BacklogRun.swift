@@ -280,7 +280,7 @@ final class BacklogRun {
         while try !isDone() {
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 throw LabError(
-                    "waited \(milliseconds / 1_000) s for \(awaitedEvent), which did not come; "
+                    "waited \(milliseconds / 1_000) s for \(awaitedEvent), without success; "
                         + "the worker's log ends with",
                     logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLineCount)
                 )

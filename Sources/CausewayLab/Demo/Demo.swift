@@ -122,7 +122,7 @@ final class Demo {
 
     private func startDeployment() throws(LabError) -> SimulatedPhones {
         progressDisplay.printLine(
-            "Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback."
+            "Starting a Kafka broker, a redis-server, a simulated APNs with phones, and one worker, all on loopback."
         )
         try deployment.startBroker()
         try deployment.startRedis()
@@ -146,7 +146,7 @@ final class Demo {
         try TextFile.write(configuration, to: deployment.path("causeway.yaml"))
         try deployment.startWorker()
         progressDisplay.printLine(
-            "Watch the worker at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
+            "See the worker's status at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
                 + "http://127.0.0.1:\(deployment.simulator.controlPort)/summary."
         )
         return phones
@@ -172,7 +172,7 @@ final class Demo {
         }
         try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
         try relayRegistrations(2 * feed.phoneCount - feed.subscribedPhoneCount, &relay, reader, commandProducer)
-        try wait(until: "the results of the starts are there", reader, commandProducer) {
+        try wait(until: "the starts have results", reader, commandProducer) {
             reader.tally.commandCount >= feed.commandCount
         }
         if feed.hasChannels { try awaitSubscriptions(phones, reader, commandProducer) }
@@ -211,7 +211,7 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s until \(goal)", reader, commandProducer)
+                throw stallError("Timeout (\(Self.stallMillisecondsMax / 1_000) s): \(goal)", reader, commandProducer)
             }
         }
     }
@@ -247,7 +247,7 @@ final class Demo {
             }
             guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
                 throw stallError(
-                    "Nothing has happened for \(Self.stallMillisecondsMax / 1_000) s",
+                    "The demo has made no progress for \(Self.stallMillisecondsMax / 1_000) s",
                     reader,
                     commandProducer
                 )
@@ -271,13 +271,13 @@ final class Demo {
             progressDisplay.printLine("Killing the worker (SIGKILL), and starting another.")
             try deployment.killAndRestartWorker()
         case .redisStops:
-            progressDisplay.printLine("Taking Redis away.")
+            progressDisplay.printLine("Stopping Redis.")
             try deployment.stopRedis()
         case .redisRestarts:
-            progressDisplay.printLine("Giving Redis back.")
+            progressDisplay.printLine("Starting Redis again.")
             try deployment.restartRedis()
         case .redisIsWiped:
-            progressDisplay.printLine("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
+            progressDisplay.printLine("Deleting all data in Redis (FLUSHALL). The worker restores it from Kafka.")
             try deployment.wipeRedis()
         }
     }
@@ -316,7 +316,7 @@ final class Demo {
     ) throws(LabError) -> DemoFigures {
         let comparison = try comparePhones(phones, reader)
         guard let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) else {
-            throw LabError("the worker has ended")
+            throw LabError("the worker has exited")
         }
         let ownUsage = ProcessUsage(identifier: getpid()).map { DemoFigures.NamedProcessUsage(name: "demo", usage: $0) }
         let otherUsages = deployment.processUsages() + [ownUsage].compactMap { $0 }

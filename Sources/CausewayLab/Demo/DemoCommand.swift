@@ -9,11 +9,12 @@ import Reactor
 struct DemoCommand: SeasonCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Carry a real cricket season to simulated phones, and show what it takes.",
+        abstract: "Send a real cricket season to simulated phones, and show the cost.",
         discussion: """
-            Replays the 2018 Indian Premier League, all matches at once and squeezed into a minute, through a real worker: commands go \
-            into an embedded Kafka, pushes over TLS and HTTP/2 to a simulated APNs, and results come back. Each part is a process of \
-            its own on loopback, on ports that are free; redis-server must be installed. Nothing leaves this machine, and nothing stays.
+            This command replays the 2018 Indian Premier League, with all matches at once and in one minute, through a real worker: \
+            commands go to an embedded Kafka, and pushes go over TLS and HTTP/2 to a simulated APNs. Each part is a separate process \
+            on loopback, on free ports. redis-server must be installed. The demo sends nothing to other machines, and removes its \
+            files when it ends.
 
             Examples:
               causeway-lab demo
@@ -23,11 +24,11 @@ struct DemoCommand: SeasonCommand {
               causeway-lab demo --channels
               causeway-lab demo --open
 
-            The address that is printed first is a page on which you watch the phones and break the parts. It ends with the demo, \
-            unless --stay or --open is given.
+            The address that is printed first is a page on which you watch the phones and cause faults. The page is available until \
+            the demo ends. With --stay or --open, it is available until Ctrl-C.
 
-            Exit codes: 0 every phone shows the final score, and no channel is left; 1 not so, or a part failed; 64 the command line is \
-            wrong.
+            Exit codes: 0 every phone shows the final score, and no channel is left; 1 otherwise, or a part failed; 64 the command \
+            line is wrong.
             """
     )
 
@@ -37,24 +38,24 @@ struct DemoCommand: SeasonCommand {
     @Option(help: "Phones that follow each match, 1 to \(CommandTemplate.followersMax).")
     var followers = 50
 
-    @Option(help: "From the first ball to the last, 1 to 3600.")
+    @Option(help: "Seconds from the first ball to the last, 1 to 3600.")
     var seconds = 60
 
     @Option(help: "Matches of the season, from the first on.")
     var matches = 60
 
-    @Flag(help: "One command for each ball to an audience, the phones of its match, in place of one to each phone.")
+    @Flag(help: "For each ball, send one command to an audience of the match's phones, not one to each phone.")
     var audiences = false
 
     @Flag(
         help: """
-            As --audiences, and half of the phones (iOS 18) are on broadcast channels, one for each match, in place of tokens. The demo \
-            waits until the worker has deleted the channels, up to two and a half minutes longer.
+            Like --audiences, but half of the phones (iOS 18) use broadcast channels, one for each match, instead of tokens. The demo \
+            waits until the worker has deleted the channels, up to 150 seconds longer.
             """
     )
     var channels = false
 
-    @Option(help: "Threads of the worker; 0 means one a core.")
+    @Option(help: "Threads of the worker; 0: one for each core.")
     var lanes = 1
 
     @Option(
@@ -67,7 +68,7 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Take Redis away this many seconds after the first ball, for \(redisOutageSeconds) s.",
+            "Stop Redis this many seconds after the first ball, for \(redisOutageSeconds) s.",
             valueName: "seconds"
         )
     )
@@ -75,7 +76,7 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Wipe Redis this many seconds after the first ball; the worker reads again what it knew.",
+            "Delete all data in Redis this many seconds after the first ball; the worker restores it from Kafka.",
             valueName: "seconds"
         )
     )
@@ -83,7 +84,7 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Let a phone's budget be this many pushes of priority 10, \(budgetRefillPerHour) more an hour, a third for alerts.",
+            "Set the budget of each activity to this number of pushes of priority 10, plus \(budgetRefillPerHour) per hour. A third is reserved for alerts.",
             valueName: "pushes"
         )
     )
@@ -91,21 +92,21 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write commands, results and pushes into this directory, for Tests/Acceptance/season/check.py.",
+            "Write commands, results and pushes to this directory, for Tests/Acceptance/season/check.py.",
             valueName: "directory"
         )
     )
     var evidence: String?
 
-    @Option(help: "Whether each superseded command gets a result of its own, or a newer command's result counts it.")
+    @Option(help: "Whether superseded commands get results, as in kafka.supersededResults.")
     var supersededResults = SupersededResultMode.each
 
-    @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
+    @Option(help: ArgumentHelp("Also write the figures to this file.", valueName: "file"))
     var json: String?
 
     @Option(
         help: ArgumentHelp(
-            "Directory of the season's two files; left out, they are looked for.",
+            "Directory of the season's two files. Default: search for them.",
             valueName: "directory"
         )
     )
@@ -114,13 +115,13 @@ struct DemoCommand: SeasonCommand {
     @Flag(help: "Keep the page and the phones after the season, until Ctrl-C.")
     var stay = false
 
-    @Flag(help: "Open the page in a browser, and stay.")
+    @Flag(help: "Open the page in a browser, and keep it until Ctrl-C.")
     var open = false
 
     @Option(help: "The port of the page; 0: any free port.")
     var pagePort: UInt16 = 0
 
-    @Flag(help: "Keep the directory with logs and configuration, and say where it is.")
+    @Flag(help: "Keep the directory with logs and configuration, and print its path.")
     var keep = false
 
     func validate() throws {
@@ -144,7 +145,7 @@ struct DemoCommand: SeasonCommand {
         }
         try validateAudiences()
         if let redisAwayAt, let wipeAt, (redisAwayAt...redisAwayAt + Self.redisOutageSeconds).contains(wipeAt) {
-            throw ValidationError("--wipe-at must not be while Redis is away")
+            throw ValidationError("--wipe-at must not be while Redis is stopped")
         }
         if let budget, !(1...Policy.Bucket.pushesMax).contains(budget) {
             throw ValidationError("--budget must be 1 to \(Policy.Bucket.pushesMax)")
@@ -212,7 +213,7 @@ struct DemoCommand: SeasonCommand {
 
     func waitBeforeStop(on deployment: Deployment, until interruption: Interruption) {
         guard isKeptOpen else { return }
-        StandardStreams.printError("The page and its phones stay until Ctrl-C.")
+        StandardStreams.printError("The page is available until Ctrl-C.")
         interruption.awaitSignal()
     }
 

@@ -3,9 +3,9 @@ struct Disturbance: Equatable {
     enum Kind: String, CaseIterable {
         /// The worker is killed, and another one is started.
         case workerCrashes = "worker killed on purpose"
-        case redisStops = "Redis taken away on purpose"
-        case redisRestarts = "Redis given back"
-        case redisIsWiped = "Redis wiped on purpose"
+        case redisStops = "Redis stopped on purpose"
+        case redisRestarts = "Redis started again"
+        case redisIsWiped = "data in Redis deleted on purpose"
 
         /// Returns how often each kind happens. Kinds that do not happen are left out.
         static func counts(of disturbances: [Disturbance]) -> [DemoFigures.DisturbanceCount] {

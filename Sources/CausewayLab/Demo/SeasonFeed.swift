@@ -126,7 +126,7 @@ struct SeasonFeed {
                 matchCommands[match].start.setFollowerNumber(follower)
                 guard try Self.produce(matchCommands[match].start, to: topic, of: producer) else {
                     throw LabError(
-                        "the producer's queue has no room for \(followerCount) starts of \(matches.count) matches"
+                        "the producer's queue is too small for \(followerCount) starts in each of \(matches.count) matches"
                     )
                 }
                 commandCount += 1

@@ -153,8 +153,8 @@ extension TextPage {
         }
         let counts =
             [
-                ("demoted from 10 to 5", figures.demotions), ("held until the token came", figures.released),
-                ("tried again", figures.retries), ("results written again", figures.repeatedResults),
+                ("demoted from 10 to 5", figures.demotions), ("held until a token was registered", figures.released),
+                ("retried", figures.retries), ("results written twice", figures.repeatedResults),
                 ("invalidations", figures.invalidations), ("dead letters", figures.deadLetters),
             ] + figures.disturbances.map { ($0.what, $0.count) }
         for (label, count) in counts where count > 0 {
@@ -193,7 +193,7 @@ extension TextPage {
         let costs = figures.others.map { process in
             "\(process.name) \(Numeral.oneDecimal(Double(process.usage.cpuMilliseconds) / 1_000)) s"
         }
-        return [LabelledValue(label: "beside it: " + costs.joined(separator: ", "), style: .faint)]
+        return [LabelledValue(label: "other CPU: " + costs.joined(separator: ", "), style: .faint)]
     }
 
     private static func scoreValues(_ figures: DemoFigures) -> [LabelledValue] {

@@ -17,7 +17,7 @@ struct ProgramPaths {
         causeway = "\(directory)/causeway"
         for program in [lab, causeway] where access(program, X_OK) != 0 {
             throw LabError(
-                "there is no program \(program): causeway and causeway-lab belong beside each other; build both"
+                "the program \(program) does not exist: causeway and causeway-lab must be in the same directory; build both"
             )
         }
     }

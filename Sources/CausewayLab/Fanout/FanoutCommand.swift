@@ -6,9 +6,9 @@ import Foundation
 struct FanoutCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fanout",
-        abstract: "Send one command to an audience; measure its cost and check every phone.",
+        abstract: "Send one command to an audience, measure its cost, and check every phone.",
         discussion: """
-            Starts a broker, a redis-server, APNs with compact phones and one or more workers. Each is a separate process on \
+            This command starts a broker, a redis-server, APNs with compact phones and one or more workers. Each is a separate process on \
             loopback, and APNs uses TLS. The phones join the audience by registrations on the registrations topic. Then one command \
             goes to all of them. With --overtake-at a newer command follows when that part of them has been reached. In the same run \
             h2load sends pushes to the same APNs.
@@ -17,7 +17,8 @@ struct FanoutCommand: ParsableCommand {
             time for each push, of the worker, of redis-server and of h2load; memory of a member in Redis; the peak of the worker's \
             resident memory since the command (worker.memoryMebibytes is 64 for each lane, and at least 128); result records; with \
             --beside the freshness of single commands to other phones, from the record to APNs' response, before and during the round; \
-            phones that show something else (wrong), went back in time (reversed), or got an alert twice.
+            phones that do not show the newest state (wrong), showed an older state after a newer one (reversed), or got an alert \
+            twice.
 
             Examples:
               causeway-lab fanout --members 1000000
@@ -51,7 +52,7 @@ struct FanoutCommand: ParsableCommand {
 
     @Option(
         name: .customLong("beside"),
-        help: "Single commands a second to other phones, before and during the round; 0: none."
+        help: "Single commands per second to other phones, before and during the round; 0: none."
     )
     var singleCommandsPerSecond = 0
 

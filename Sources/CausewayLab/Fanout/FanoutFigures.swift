@@ -65,7 +65,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(decimalText(redisBytesPerMember)) bytes
             \(singleCommandsText)joined in \(decimalText(joinSeconds)) s, \(decimalText(redisMicrosecondsPerJoin)) µs of redis-server each
             \(Numeral.grouped(members - wrong)) of \(Numeral.grouped(members)) phones show the newest state; \(Numeral.grouped(reversed)) went back \
-            in time, \(Numeral.grouped(alertedTwice)) heard an alert twice, \(Numeral.grouped(unalerted)) heard none
+            in time, \(Numeral.grouped(alertedTwice)) got an alert twice, \(Numeral.grouped(unalerted)) got none
             """
     }
 

@@ -176,7 +176,7 @@ final class FanoutRun {
     private func requireAudienceKeys() throws(LabError) {
         guard try deployment.audienceKeyCount() == 0 else { return }
         throw LabError(
-            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationCountBeforeMemberCheck, memberCount))) registrations that "
+            "the workers do not store audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationCountBeforeMemberCheck, memberCount))) registrations that "
                 + "name one"
         )
     }
@@ -323,9 +323,8 @@ final class FanoutRun {
             progress.show(awaitedEvent, doneCount: doneCount, of: totalCount, nowMilliseconds: nowMilliseconds)
             guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
                 throw LabError(
-                    "nothing has come of \(awaitedEvent) for \(Self.stallMillisecondsMax / 1_000) s, "
-                        + "\(Numeral.grouped(doneCount)) of \(Numeral.grouped(totalCount)) are done; "
-                        + "the worker's log ends with",
+                    "\(awaitedEvent): no progress for \(Self.stallMillisecondsMax / 1_000) s, \(Numeral.grouped(doneCount)) of "
+                        + "\(Numeral.grouped(totalCount)) are done; the worker's log ends with",
                     logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLineCount)
                 )
             }

@@ -45,7 +45,7 @@ struct H2LoadRun {
             try eachPoll()
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
                 process.stop(graceMilliseconds: 0)
-                throw process.failure("does not end")
+                throw process.failure("does not exit")
             }
             usleep(20_000)
         }

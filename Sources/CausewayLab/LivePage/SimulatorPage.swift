@@ -77,20 +77,20 @@ final class SimulatorPage: Sendable {
     static func allow(on pageState: LivePageState, _ workerLocator: WorkerLocator?) -> ExternalWorker? {
         var allowedActions = Set(PageAction.allCases.filter(\.isForAPNs))
         var remarks: [PageAction: String] = [
-            .takeRedisAway: "not here: the simulator has not started your Redis"
+            .takeRedisAway: "disabled: the simulator did not start your Redis"
         ]
         var worker: ExternalWorker?
         if let workerLocator {
             do throws(LabError) {
                 let found = try workerLocator.findWorker()
                 allowedActions.insert(.killWorker)
-                remarks[.killWorker] = "SIGKILL to process \(found.identifier); nobody starts another"
+                remarks[.killWorker] = "SIGKILL to process \(found.identifier); you must start the next worker"
                 worker = found
             } catch {
                 remarks[.killWorker] = error.reason
             }
         } else {
-            remarks[.killWorker] = "which process? --worker-pid names it"
+            remarks[.killWorker] = "disabled: --worker-pid is missing"
         }
         pageState.allow(allowedActions, remarks: remarks)
         return worker

@@ -5,10 +5,11 @@ import CausewayCommandLine
 struct OutageCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage",
-        abstract: "Break the parts around a worker, case by case, and check the phones against Causeway's promises.",
+        abstract: "Cause outages of Kafka, Redis, APNs and workers, one case after the other, and check the phones.",
         discussion: """
-            Each case starts a broker, a redis-server, APNs with phones and one or more workers. It writes commands, breaks a part, \
-            repairs it, and observes from outside: what was written, what arrived at APNs, what the phones show. It prints one line:
+            Each case starts a broker, a redis-server, APNs with phones and one or more workers. It writes commands, causes an outage of \
+            a part, ends the outage, and checks from outside: the records, the pushes at APNs, and what the phones show. It prints \
+            one line:
 
               lost     activities whose phone does not show the newest state that is not past its own expiration, and alerts that \
             never rang although not too old
@@ -17,14 +18,14 @@ struct OutageCommand: ParsableCommand {
               twice    alerts and starts that reached a phone twice
               silence  the longest time in which an activity with a newer state was not updated
 
-            Alerts and starts that the promises permit to repeat, after a crash or if Redis lost data, count as permitted repeats.
+            Some alerts and starts may repeat, after a crash or if Redis lost data. These count as permitted repeats.
 
             Examples:
               causeway-lab outage
               causeway-lab outage --case apns-503 --keep
               causeway-lab outage --list
 
-            Exit codes: 0 all promises kept; 1 a promise broken, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is wrong.
             """
     )
 
@@ -34,7 +35,7 @@ struct OutageCommand: ParsableCommand {
     @Flag(help: "List the cases, and run none.")
     var list = false
 
-    @Option(help: "Multiply the activities of each case by this.")
+    @Option(help: "Multiply the number of activities of each case by this number.")
     var scale = 1
 
     @Option(
@@ -52,7 +53,7 @@ struct OutageCommand: ParsableCommand {
     func validate() throws {
         guard (1...100).contains(scale) else { throw ValidationError("--scale must be 1 to 100") }
         for name in names where !OutageCase.all.contains(where: { $0.name == name }) {
-            throw ValidationError("--case \(name): no such case; --list shows all cases")
+            throw ValidationError("--case \(name): there is no such case; --list prints all cases")
         }
     }
 

@@ -283,7 +283,7 @@ final class OutageDeployment {
         else {
             worker.stop(graceMilliseconds: 0)
             let limitMilliseconds = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
-            faults.append("the \(worker.name) does not end within \(limitMilliseconds) ms of SIGTERM")
+            faults.append("the \(worker.name) does not exit within \(limitMilliseconds) ms of SIGTERM")
             return
         }
         if case .exited = exitStatus, wasAnyProcessFrozen { return }

@@ -10,10 +10,10 @@ import Reactor
 struct SimulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "simulator",
-        abstract: "Run an APNs that makes Apple's checks, with simulated phones behind it.",
+        abstract: "Run a simulated APNs that makes Apple's checks, with simulated phones.",
         discussion: """
-            Speaks HTTP/2 over TLS with a certificate of its own authority, so its clients must trust caFile. \
-            Provider tokens must be signed with a known key: those of --key, or else one that the simulator creates.
+            The simulator serves HTTP/2 over TLS. Its certificate is signed by its own authority, so clients must trust caFile. \
+            Provider tokens must be signed with a key of --key, or with the key that the simulator creates without --key.
 
             The control port serves phones, Lock Screens, faults and latencies over HTTP. POST /apps, /phones and \
             /activities create them, GET /activity and /phone show the Lock Screens, and GET /registrations shows \
@@ -28,8 +28,8 @@ struct SimulatorCommand: AsyncParsableCommand {
             concurrentStreams, connectionWindowBytes). DELETE /faults ends all faults. POST /goaway, /cut and /silence \
             affect all connections at once. GET /stats returns counts.
 
-            Channels: --port takes broadcasts, --management-port manages channels. GET /channels lists them with their \
-            subscribers. POST /channels, /channels/delete and /broadcasts change them as somebody else would. \
+            Channels: --port accepts broadcasts, --management-port manages channels. GET /channels lists them with their \
+            subscribers. POST /channels, /channels/delete and /broadcasts change them as another program would. \
             /management/faults works like /faults. POST /offline and /online disconnect phones and connect them again.
 
             When ready, it prints one line of JSON:
@@ -70,7 +70,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A signing key that is accepted, or its public half. Repeatable.",
+            "A signing key that is accepted, or its public key. Repeatable.",
             valueName: "team:key:file"
         )
     )
@@ -84,7 +84,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Option(
         name: .shortAndLong,
         help: ArgumentHelp(
-            "Write the phones' registrations to this Kafka, as the apps' own servers would.",
+            "Write the phones' registrations to this Kafka, as the servers of the apps would.",
             valueName: "servers"
         )
     )
@@ -109,7 +109,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Streams that a connection may open before its first provider token. Apple allows one.",
+            "Streams that a connection may open before its first provider token is accepted. Apple allows one.",
             valueName: "number"
         )
     )
@@ -117,7 +117,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write every push to this file, a line of JSON each: the push, its phone, APNs' response and the effect.",
+            "Write a line of JSON for each push to this file: the push, its phone, APNs' response and the effect.",
             valueName: "file"
         )
     )
@@ -125,7 +125,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Flag(
         help: """
-            Serve a page on which the phones are watched, and APNs is broken. Its address is in the printed line. \
+            Serve a page on which you watch the phones and cause faults of APNs. Its address is in the printed line. \
             With --bootstrap-servers or --config it also counts results.
             """
     )
@@ -136,7 +136,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The worker's configuration. With it, the page shows for each phone what causeway inspect prints, and finds the results.",
+            "The worker's configuration. With it, the page shows the output of causeway inspect for each phone, and finds the results.",
             valueName: "file"
         )
     )
@@ -144,7 +144,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The worker that the page's button kills: its process id, or a file with that, read each time.",
+            "The worker that the page's button kills: its process id, or a file with the process id, which is read each time.",
             valueName: "pid"
         )
     )
@@ -152,7 +152,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "A numeric address for the page. It responds to browsers only under 127.0.0.1 and localhost, as behind a container's published port.",
+            "The numeric address on which the page listens. Browsers must request it as 127.0.0.1 or localhost, for example through a container's published port.",
             valueName: "host"
         )
     )

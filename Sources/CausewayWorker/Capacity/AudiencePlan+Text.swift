@@ -30,7 +30,7 @@ extension AudiencePlan {
             PlanText.podsLine(podCount, busyProcessorHundredths: busyProcessorHundredths, demand.fleet),
             (
                 "memory a pod", "\(Numeral.grouped(podMebibytes)) MiB",
-                "request and limit; a round holds pages of members, never all of them"
+                "request and limit; a round keeps only some pages of members in memory"
             ),
             PlanText.lanesLine(laneCount),
             (
@@ -66,16 +66,16 @@ extension AudiencePlan {
         }
         if deliveryMilliseconds * min(demand.updatesPerMinute, 60) > 60_000 {
             notes.append(
-                "A command takes longer than the time between two commands. Newer states take over in mid-round, and the alert CausewayRoundsSlow fires."
+                "A command takes longer than the time between two commands. Newer states take over during the round, and the alert CausewayRoundsSlow fires."
             )
         }
         if rangeCount < laneCount {
             notes.append(
-                "The audience has \(Numeral.grouped(rangeCount)) ranges. More lanes than that do not make its rounds shorter."
+                "The audience has \(Numeral.grouped(rangeCount)) ranges. More lanes than ranges do not make its rounds shorter."
             )
         }
         notes.append(
-            "A hash assigns ranges to partitions. The lane with the most ranges takes some tenths longer than an average lane."
+            "A hash assigns ranges to partitions. The lane with the most ranges needs some tens of percent more time than an average lane."
         )
         if redisNodeCount > 1 {
             notes.append(

@@ -24,7 +24,7 @@ package enum CapacityPage {
             This page plans fleets for three large loads. `causeway capacity-page` writes it: change \
             `Sources/CausewayWorker/Capacity`, not this page.
 
-            `causeway plan` takes the peak that you expect. It prints the pods, partitions, connections, Redis nodes and Kafka \
+            Give `causeway plan` the peak that you expect. It prints the pods, partitions, connections, Redis nodes and Kafka \
             capacity for this peak, and the measured costs from which it calculates them.
 
             ## Eight to nine million updates a minute
@@ -37,15 +37,15 @@ package enum CapacityPage {
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activityCount)
             \(plan.text)```
 
-            So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second take \
-            \(Numeral.exactQuotient(plan.busyProcessorHundredths, divisor: 100)) cores. Such an event mostly needs Redis, \
-            because each push takes two script calls. APNs connections are not the limit: \(plan.neededConnectionCount) are enough, and the fleet has \
+            So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second need \
+            \(Numeral.exactQuotient(plan.busyProcessorHundredths, divisor: 100)) cores. Redis is the largest part of such a plan, \
+            because each push needs two script calls. APNs connections are not the limit: \(plan.neededConnectionCount) are enough, and the fleet has \
             \(plan.connectionCount), because each lane has its own connections.
 
             ## When states change faster than phones are updated
 
-            In the demo's season there are 4.4 commands for each push. 77 % of these commands are merged and cost only their \
-            reading. The plan for the same peak with 4.4 commands for each push:
+            In the demo's season there are 4.4 commands for each push. 77 % of these commands are merged, so they only have to be \
+            read. The plan for the same peak with 4.4 commands for each push:
 
             ```console
             $ causeway plan --updates-per-minute \(demand.updatesPerMinute) --activities \(demand.activityCount) \\
@@ -61,13 +61,13 @@ package enum CapacityPage {
             $ causeway plan --audience-members \(audienceDemand.memberCount) --updates-per-minute \(audienceDemand.updatesPerMinute)
             \(audiencePlan.text)```
 
-            ## What moves the numbers
+            ## What changes the numbers
 
-            - **The busy share.** At 50 % busy, a fleet can take twice its peak, or catch up with an hour's backlog in an hour. \
+            - **The busy share.** At 50 % busy, a fleet can process twice its peak, or an hour's backlog within an hour. \
             Scale by `causeway_lane_busy_ratio`.
-            - **How often a worker wakes up.** Waking up is most of the cost of a small load. The plan counts it for each worker. \
+            - **How often a worker wakes up.** With a small load, waking up is most of the cost. The plan counts it for each worker. \
             At full load batches are large, and a push with its command costs a fifth of its cost in the season that README.md shows.
-            - **Memory.** With the limit above, a lane keeps \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands \
+            - **Memory.** With the limit above, a lane can keep \(Numeral.grouped(Int64(MemoryBudget.plannedRecordsPerLane))) commands \
             of the usual size at a time. With more memory, a lane merges a longer backlog before it sends. With less memory, more \
             pushes are sent.
             - **The round trip to Apple.** It determines the pushes in flight, not the CPU.

@@ -127,7 +127,7 @@ package struct MeasuredCosts: Sendable, Equatable {
         [
             (
                 "\(microseconds(cpuNanosecondsPerMember)) µs of CPU a member of a round",
-                "causeway-lab fanout: 2.4 to 3.2, beside h2load's 4.5 to 5.4 a push"
+                "causeway-lab fanout: 2.4 to 3.2, compared with 4.5 to 5.4 a push for h2load"
             ),
             (
                 "\(Numeral.exactQuotient(wakingProcessorHundredths, divisor: 100)) cores a worker for waking up at a low rate",

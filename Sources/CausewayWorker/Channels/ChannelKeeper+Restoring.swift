@@ -46,10 +46,10 @@ extension ChannelKeeper {
         let appEnvironment = managedEnvironment.appEnvironment
         if let identifier = content.unreadableIntents.first {
             let text =
-                "the registry of channels in Redis has \(content.unreadableIntents.count) intents that cannot be read, for "
-                + "example field i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a "
-                + "newer release wrote them, upgrade this one. Otherwise remove these fields. Until then, a channel that a "
-                + "crash left without an owner stays"
+                "\(content.unreadableIntents.count) fields of the registry of channels in Redis cannot be read, for example field "
+                + "i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. Each is about a "
+                + "channel that a worker creates. If a newer release wrote them, upgrade this worker. Otherwise remove these "
+                + "fields. Until then, channels that a crash left without an owner are not deleted"
             report(.failed(text, app: appEnvironment.app, environment: appEnvironment.environment))
         }
         guard let entry = content.unreadableEntries.first else { return }
@@ -72,7 +72,7 @@ extension ChannelKeeper {
             text:
                 "the registry of channels in Redis has an entry that cannot be read: field a:\(audience) of "
                 + "{channels:\(appEnvironment.app):\(appEnvironment.environment)}. If a newer release wrote it, upgrade "
-                + "this one. Otherwise remove this field and the field t: together. The registry is then restored from "
+                + "this worker. Otherwise remove this field and the field t: together. The registry is then restored from "
                 + "\(topic.name). If the entry returns, first write a tombstone there for the key "
                 + "\(appEnvironment.app)/\(appEnvironment.environment)/\(audience)",
             retryPauseEndMilliseconds: nowMilliseconds,

@@ -29,7 +29,7 @@ struct LifetimeCommand: Equatable {
         case missingStart = "Redis does not have the start"
         case damagedStart = "the start in Redis cannot be read"
         case unknownFormat = "a newer version wrote the start or the newest update in Redis"
-        case unknownFormatForTooLong = "no worker that can read the start and the newest update in Redis has come"
+        case unknownFormatForTooLong = "for eight hours, no worker could read the start and the newest update in Redis"
     }
 
     /// Makes the command that a claim asks for.

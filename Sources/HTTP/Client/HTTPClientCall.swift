@@ -95,7 +95,7 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
 
     func timerFired(tag: UInt64) { fail(.timedOut, "no response within the time limit") }
 
-    func descriptorReady(_ events: Interest) { fail(.cancelled, "nobody waits for the response any longer") }
+    func descriptorReady(_ events: Interest) { fail(.cancelled, "the request was cancelled") }
 
     func streamConnected(_ stream: Stream) {
         requestHead.withUnsafeBytes { stream.write($0) }

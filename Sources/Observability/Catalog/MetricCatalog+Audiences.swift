@@ -27,8 +27,8 @@ extension MetricCatalog {
             [.configuredApp, .memberOutcome],
             help: "Members that had their turn in a round, by outcome.",
             meaning:
-                "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: refused for "
-                + "a reason of their own; each has a result. expired: the command expired before the member's turn."
+                "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: APNs refused the "
+                + "push, and no retry helps; each has a result. expired: the command expired before the member's turn."
         ),
         .counter(
             .audiencePagesRead,
@@ -37,16 +37,16 @@ extension MetricCatalog {
             [],
             help: "Pages of members read from Redis.",
             meaning:
-                "A page has some thirty to sixty members. Zero during a round: Redis is away, or no stream is free for pushes."
+                "A page has about 30 to 60 members. If it is zero during a round, Redis is unreachable, or no HTTP/2 stream is free for pushes."
         ),
         .counter(
             .audiencePagesDamaged,
             "causeway_audience_pages_damaged_total",
             .count("pages"),
             [],
-            help: "Pages of members of which all entries, or the last ones, could not be read.",
-            meaning: "Grows only if another program has written to these keys. The members "
-                + "behind the damage are not reached until they register again."
+            help: "Pages of members in which all entries, or the last entries, could not be read.",
+            meaning: "Grows only if another program has written to these Redis keys. Members "
+                + "whose entries cannot be read get no pushes until they register again."
         ),
         .counter(
             .audienceRecordsUnreadable,
@@ -65,7 +65,7 @@ extension MetricCatalog {
             [],
             help: "Rounds that another worker took over while this worker ran them.",
             meaning:
-                "A few are normal when partitions move. Steady growth: two groups read the same topics with the same Redis."
+                "A few are normal when partitions move. Steady growth: two consumer groups use the same topics and the same Redis."
         ),
         .counter(
             .audienceMemberships,
@@ -75,7 +75,7 @@ extension MetricCatalog {
             help:
                 "Changes of activities and devices in audiences, counted per audience: joined, left, or updated.",
             meaning:
-                "updated: another token or other data, or a registration that was read again after a restart or a loss of Redis. If many "
+                "updated: another token or other data, or a registration that is read again after a restart or after Redis lost data. If many "
                 + "leave and few join, an app's server registers tokens without naming the audiences again."
         ),
         .counter(
@@ -85,8 +85,8 @@ extension MetricCatalog {
             [],
             help:
                 "Entries of members that were written to a page a second time: another worker had split the page, or the page was full or missing.",
-            meaning: "Some are normal for each new audience and while it grows. As many as "
-                + "causeway_audience_memberships_total: one page takes all joins, or another program removes pages from Redis."
+            meaning: "Some are normal for each new audience and while it grows. If there are as many as "
+                + "causeway_audience_memberships_total, all members join on one page, or another program removes pages from Redis."
         ),
         .counter(
             .audiencePagesArranged,
@@ -139,7 +139,7 @@ extension MetricCatalog {
                 + "admission of the command that began it; 0 if all members had their turn.",
             meaning:
                 "A newer command joins the round, which ends when all members have the newest state. If this grows, "
-                + "rounds do not advance, or commands come faster than rounds run. Members whose pushes are retried do not count."
+                + "rounds do not advance, or commands arrive faster than rounds end. Members whose pushes are retried do not count."
         ),
         .gauge(
             .audienceOldestRangeAge,
@@ -150,7 +150,7 @@ extension MetricCatalog {
             help:
                 "Time since the admission of the oldest command that is unfinished in some range; 0 if there is none.",
             meaning: "If it is longer than the oldest round, a few members keep a command unfinished "
-                + "because APNs delays them; see causeway_audience_members_parked."
+                + "because their pushes are retried; see causeway_audience_members_parked."
         ),
         .gauge(
             .audienceMembersParked,
@@ -158,9 +158,10 @@ extension MetricCatalog {
             .count("members"),
             [.configuredApp],
             .lanes(.sum),
-            help: "Members whose push failed for a reason that is not their own, and who wait for the newest state.",
+            help:
+                "Members whose push must be retried because of an outage or a limit of APNs. They then get the newest state.",
             meaning:
-                "Hundreds per range: trouble with APNs or the network to it. One or two for hours: APNs responds with 429 for these phones."
+                "Hundreds per range: APNs or the network to it has a problem. One or two for hours: APNs responds with 429 to the pushes for these phones."
         ),
     ]
 }

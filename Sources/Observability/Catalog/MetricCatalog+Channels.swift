@@ -18,7 +18,7 @@ extension MetricCatalog {
             [.pool],
             .kafka,
             help:
-                "Channels that APNs lists, no matter who created them; 0 until this worker has asked. One worker asks once a day.",
+                "Channels that APNs lists, including those of other programs; 0 until this worker has requested the list. One worker requests it once a day.",
             meaning:
                 "If this is far above causeway_channels, other programs create channels too, or some channels have no owner. Run causeway channels reconcile."
         ),
@@ -28,7 +28,8 @@ extension MetricCatalog {
             .count("channels"),
             [.pool],
             help: "Channels created by this worker.",
-            meaning: "One for each audience that gets a channel, and one for each channel that somebody else deleted."
+            meaning:
+                "One for each audience that gets a channel, and one for each replacement of a channel that another program deleted."
         ),
         .counter(
             .channelsDeleted,
@@ -44,7 +45,7 @@ extension MetricCatalog {
             "causeway_channel_orphans_total",
             .count("channels"),
             [.pool],
-            help: "Deleted channels without an owner: a worker died, or lost APNs' response, while it created them.",
+            help: "Deleted channels without an owner: a worker crashed, or lost APNs' response, while it created them.",
             meaning:
                 "A few are normal after crashes. If there are more, the management service responds too late; see causeway_channel_refusals_total."
         ),
@@ -56,7 +57,7 @@ extension MetricCatalog {
             help:
                 "Failed attempts to create a channel. Until one succeeds, the audience is reached through tokens only.",
             meaning:
-                "The log kind channel-refused says why: the capability is off, the limit is reached, or APNs does not respond."
+                "The log kind channel-refused says why: the app has no Broadcast Capability, the limit of channels is reached, or APNs does not respond."
         ),
     ]
 }

@@ -46,7 +46,8 @@ extension MetricCatalog {
             [],
             .kafka,
             help: "Partitions that are not read because their committed offset no longer exists, or is not known yet.",
-            meaning: "Normal for seconds at a start. If it lasts, records were deleted before they were read. The "
+            meaning:
+                "Normal for a few seconds after a start. If it lasts, records were deleted before they were read. The "
                 + "log kind offset-gone names the partition; an operator must set the group's offset."
         ),
         .gauge(
@@ -57,7 +58,7 @@ extension MetricCatalog {
             .kafka,
             help: "Partitions that are read again because Redis has lost what their records wrote.",
             meaning:
-                "Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, Redis or APNs is away, or the lanes are busy."
+                "Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, Redis or APNs is unavailable, or the lanes are busy."
         ),
         .gauge(
             .readAheadActive,
@@ -67,7 +68,8 @@ extension MetricCatalog {
             .lanes(.highest),
             help:
                 "1 while the worker catches up: it reads ahead, so that superseded states are merged instead of sent.",
-            meaning: "Normal after a pause. If it lasts, the worker never catches up."
+            meaning:
+                "Normal after an outage or a restart. If it stays 1, records arrive faster than the worker processes them."
         ),
         .gauge(
             .consumerLag,
@@ -78,7 +80,7 @@ extension MetricCatalog {
             help:
                 "Records in the partition from the next one to settle, as far as this worker knows; absent if it does not know.",
             meaning:
-                "If it grows in all partitions, add workers. If it grows in one, there is a hot activity, or the partition is stuck."
+                "If it grows in all partitions, add workers. If it grows in one, one activity gets very many commands, or the partition is stuck."
         ),
         .gauge(
             .oldestUnsettledAge,
@@ -87,7 +89,8 @@ extension MetricCatalog {
             [.partition],
             .lanes(.perLane),
             help: "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
-            meaning: "Records behind it cannot be committed. Seconds are normal; a held start may make it minutes."
+            meaning:
+                "Later offsets of the partition cannot be committed. Seconds are normal; a start that waits can make it minutes."
         ),
         .gauge(
             .committableOffset,

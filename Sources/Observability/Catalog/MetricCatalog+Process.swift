@@ -8,7 +8,7 @@ extension MetricCatalog {
             .lanes(.perLane),
             help: "Share of wall time that the lane worked, over about ten seconds.",
             meaning:
-                "Scale by this number: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
+                "Scale by this metric: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
         ),
         .counter(
             .laneBusySeconds,
@@ -66,8 +66,8 @@ extension MetricCatalog {
             [.logKind],
             omitsZeros: true,
             help:
-                "Log lines that were not written because their kind had too many or they repeated an earlier one, by kind.",
-            meaning: "The same event repeats often. The kind's entry below says which event."
+                "Log lines that were not written because there were too many of their kind, or because they repeated an earlier line.",
+            meaning: "The same event repeats often. The table of log lines below explains each kind."
         ),
         .gauge(
             .lifetimesWaiting,
@@ -78,7 +78,7 @@ extension MetricCatalog {
             help:
                 "Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, so use the highest value of all workers.",
             meaning:
-                "About the number of activities that have not ended. If it only grows, activities are neither ended nor due; look at policies.*.lifetimeSeconds."
+                "About the number of activities that have not ended. If it only grows, activities do not end, and their lifetime is not over: check policies.*.lifetimeSeconds."
         ),
         .counter(
             .lifetimesEnded,
@@ -105,15 +105,15 @@ extension MetricCatalog {
             .count("records"),
             [],
             help: "Sampled records whose spans the collector at tracing.endpoint accepted.",
-            meaning: "If it does not grow while sampled commands flow, the next two metrics say why."
+            meaning: "If it does not grow although commands are sampled, the next two metrics say why."
         ),
         .counter(
             .tracesDropped,
             "causeway_traces_dropped_total",
             .count("records"),
             [.traceDropReason],
-            help: "Sampled records whose spans were dropped: full (a lane's ring), refused (by the "
-                + "collector, finally), undelivered (all attempts failed), stopped (the worker ended).",
+            help: "Sampled records whose spans were dropped: full (a lane's buffer), refused (the collector does not "
+                + "accept them, and a retry does not help), undelivered (all attempts failed), stopped (the worker stopped).",
             meaning: "Pushes are not affected. full: lower tracing.samplesPerMillion or give the collector more "
                 + "capacity; for the others, see the log kinds traces-refused and traces-dropped."
         ),
@@ -122,11 +122,12 @@ extension MetricCatalog {
             "causeway_trace_posts_failed_total",
             .count("requests"),
             [.tracePostFailure],
-            help: "Requests to the collector that failed: unresolved (its name), unconnected, certificate, lost "
-                + "(the connection, or TLS), malformed (no HTTP), late, overloaded (429, 502, 503, 504), refused "
+            help:
+                "Requests to the collector that failed: unresolved (DNS), unconnected, certificate, lost (the connection, "
+                + "or TLS), malformed (the response is not HTTP), late (timeout), overloaded (429, 502, 503, 504), refused "
                 + "(another status), headers (their file), hurried (the worker stopped before the response).",
             meaning:
-                "Each batch is offered \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
+                "Each batch is sent at most \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
                 + "the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile."
         ),
         .gauge(
@@ -136,7 +137,7 @@ extension MetricCatalog {
             [.build],
             .readOnRequest,
             help: "Always 1; the labels have the versions.",
-            meaning: "Two versions in a fleet: an update is in progress, or has stopped half-way."
+            meaning: "If a fleet has two versions, an upgrade is in progress, or has stopped before its end."
         ),
     ]
 
@@ -148,7 +149,7 @@ extension MetricCatalog {
             [],
             .readOnRequest,
             help: "CPU time, user and system.",
-            meaning: "Compare its rate with the CPU limit: at the limit the worker is throttled."
+            meaning: "Compare its rate with the CPU limit: at the limit, the kernel throttles the worker."
         ),
         .gauge(
             .processMemory,
@@ -175,7 +176,7 @@ extension MetricCatalog {
             [],
             .readOnRequest,
             help: "Open file descriptors.",
-            meaning: "Normally lanes times connections, and a few dozen. Growth is a leak: report it."
+            meaning: "Normally lanes times connections, plus some tens. Steady growth is a leak: report it."
         ),
         .gauge(
             .processMaxDescriptors,
@@ -194,7 +195,7 @@ extension MetricCatalog {
             .readOnRequest,
             help: "Start time of the process, UNIX time.",
             meaning:
-                "Each change is a restart of the worker. See the log of the previous process (kubectl logs --previous)."
+                "Each change is a restart of the worker. Read the log of the previous process (kubectl logs --previous)."
         ),
     ]
 }

@@ -14,7 +14,7 @@ package enum MetricCatalog {
         ("Pushes", pushes),
         ("Audiences", audiences),
         ("Channels", channels),
-        ("What waits", waiting),
+        ("Waiting records and pushes", waiting),
         ("APNs", apns),
         ("Redis", redis),
         ("Kafka", kafka),
@@ -28,9 +28,9 @@ package enum MetricCatalog {
             "causeway_records_received_total",
             .count("records"),
             [.topic],
-            help: "Records taken from Kafka.",
+            help: "Records that the worker received from Kafka.",
             meaning:
-                "The load. If this is zero while the lag grows, the worker is not reading: /statusz shows what it waits for."
+                "The rate is the load. If it is zero while the lag grows, the worker does not read: /statusz shows what it waits for."
         ),
         .counter(
             .outcomes,
@@ -40,7 +40,7 @@ package enum MetricCatalog {
             help: "Settled commands by outcome; app is \"none\" if the record names none.",
             meaning:
                 "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
-                + "topic (kafka.supersededResults), and are many if states change fast. The field `reason` of a result says why a command is `failed`, `invalid` or `unregistered`; an `expired` command often has none."
+                + "topic (kafka.supersededResults). There are many of them if states change fast. The field `reason` of a result says why a command is `failed`, `invalid` or `unregistered`; an `expired` command often has none."
         ),
         .counter(
             .deadLetters,
@@ -56,9 +56,9 @@ package enum MetricCatalog {
             "causeway_invalidations_total",
             .count("tokens"),
             [.configuredApp],
-            help: "Device tokens reported as dead.",
+            help: "Dead tokens: APNs reported them as expired, unregistered or bad.",
             meaning:
-                "A few are normal: people end activities and delete apps. A sudden rise means a wrong environment or key."
+                "A few are normal: users end activities and delete apps. A sudden rise means a wrong environment or key."
         ),
         .counter(
             .commandsDeferred,
@@ -69,8 +69,8 @@ package enum MetricCatalog {
                 "Commands written to the deferred topic because they could not be sent soon. A command that is deferred twice counts twice.",
             meaning:
                 "Steady growth for one app: its APNs host does not respond, its key is refused, or its producers start "
-                + "more activities on a device than phones accept. The records' `cause` headers say which. Deferred "
-                + "commands block no others."
+                + "more activities on a device than phones accept. The header `cause` of the records says which. Deferred "
+                + "commands do not delay other commands."
         ),
         .counter(
             .commandsReplaced,
@@ -79,7 +79,7 @@ package enum MetricCatalog {
             [.configuredApp],
             help:
                 "Commands that a newer command of the activity replaced while they waited in a worker. Most of them never reached Redis.",
-            meaning: "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
+            meaning: "Divided by the received commands, this is the share of commands that needed no push."
         ),
         .counter(
             .commandsUndecodable,
@@ -114,7 +114,7 @@ package enum MetricCatalog {
                 "Push attempts by APNs' response. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no response.",
             meaning:
                 "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
-                + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx a fault at Apple, \"none\" a lost connection."
+                + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx an error at Apple, \"none\" a lost connection."
         ),
         .counter(
             .pushRetries,
@@ -123,7 +123,7 @@ package enum MetricCatalog {
             [.configuredApp],
             help: "Pushes that were retried.",
             meaning:
-                "The retry budget limits retries. A steady share above 1 % means trouble with APNs, or with the network to it."
+                "The retry budget limits retries. If more than 1 % of the pushes are retried all the time, APNs or the network to it has a problem."
         ),
         .gauge(
             .retryBudget,
@@ -131,8 +131,8 @@ package enum MetricCatalog {
             .ratioStoredAsMillionths,
             [.configuredApp],
             .lanes(.lowest),
-            help: "The part of the retry budget that is left, 0 to 1; the lowest of the lanes.",
-            meaning: "At 0, retries wait: APNs has been failing for a while, and more load would not help."
+            help: "Remaining share of the retry budget; the lowest of the lanes.",
+            meaning: "At 0, retries wait, because APNs has failed for some time and more load would make this worse."
         ),
         .histogram(
             .freshness,
@@ -141,16 +141,17 @@ package enum MetricCatalog {
             [.configuredApp],
             help: "Time from a command's record to APNs' 200.",
             meaning:
-                "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows where."
+                "This is how late users see an update. A delay of up to the policy's spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows in which stage."
         ),
         .histogram(
             .latencyByPart,
             "causeway_latency_seconds",
             MetricBuckets.latencyPart,
             [.latencyPart],
-            help: "Where the time of an accepted command was spent: queue (Kafka), admit (merging, pace, Redis), "
-                + "stream (waiting for a connection), apns, settle (until the result is acknowledged).",
-            meaning: "Shows which part is slow. queue: too few workers, or a pause. admit: pace or Redis. "
+            help:
+                "Time of accepted commands by stage: queue (Kafka), admit (merging, pace, Redis), stream (waiting for a "
+                + "free HTTP/2 stream), apns (until the response), settle (until the result is acknowledged).",
+            meaning: "Shows which stage is slow. queue: too few workers, or a paused partition. admit: pace or Redis. "
                 + "stream: too few connections. apns: Apple or the network. settle: the brokers."
         ),
         .counter(
@@ -168,18 +169,18 @@ package enum MetricCatalog {
             [.configuredApp, .policy],
             help:
                 "Pushes that requested priority 10 and were sent at 5, because their activity's budget was empty, or had only "
-                + "the reserve for alerts and ends left.",
+                + "its reserve for alerts and ends.",
             meaning: "The updates still arrive, but later, when the phone is idle. A high share means "
-                + "that producers request priority 10 too often, or that the policy is too tight."
+                + "that producers request priority 10 too often, or that the policy's budget is too small."
         ),
         .counter(
             .startBudgetWaits,
             "causeway_start_budget_waits_total",
             .count("waits"),
             [.configuredApp],
-            help: "How often a start found its device's budget of starts empty and waited.",
+            help: "How often a start waited because its device's budget of starts was empty.",
             meaning: "One start may wait several times; a start that waits too long expires with reason "
-                + "startBudget. Growth: producers start more activities on a device than phones accept."
+                + "startBudget. Growth means that producers start more activities on a device than phones accept."
         ),
     ]
 
@@ -193,7 +194,7 @@ package enum MetricCatalog {
             help:
                 "Commands and registrations that the lanes have received and not settled; fan-out records are not counted.",
             meaning:
-                "Grows with latency and with waiting. At worker.commandsPerLane a lane stops reading, and its partitions pause."
+                "Grows if responses are slow or records wait. At worker.commandsPerLane a lane stops reading, and its partitions pause."
         ),
         .gauge(
             .recordsWaiting,
@@ -201,8 +202,9 @@ package enum MetricCatalog {
             .count("records"),
             [.recordWait],
             .lanes(.sum),
-            help: "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
-                + "on a connection to APNs), apns (a response), result (Kafka's acknowledgement).",
+            help:
+                "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (a free HTTP/2 "
+                + "stream to APNs), apns (a response), result (Kafka's acknowledgement).",
             meaning: "The value that grows shows what is slow."
         ),
         .gauge(
@@ -211,7 +213,7 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            help: "Pushes that were sent and have no response.",
+            help: "Pushes that were sent and have no response yet.",
             meaning:
                 "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs responds slowly."
         ),
@@ -221,8 +223,8 @@ package enum MetricCatalog {
             .count("pushes"),
             [.pool],
             .lanes(.sum),
-            help: "Admitted pushes that wait for a stream.",
-            meaning: "Above zero for long: too few connections, or an open breaker."
+            help: "Admitted pushes that wait for a free HTTP/2 stream.",
+            meaning: "If it stays above zero, there are too few connections, or the breaker is open."
         ),
     ]
 
@@ -244,9 +246,9 @@ package enum MetricCatalog {
             .count("streams"),
             [.pool],
             .lanes(.sum),
-            help: "How many pushes the ready connections can carry at once, by APNs' limit and ours.",
+            help: "HTTP/2 streams of the ready connections: how many pushes can be in flight, by APNs' limit and ours.",
             meaning:
-                "The pushes in flight divided by this show how full the connections are. 1 per connection: APNs has not accepted the provider token yet."
+                "The pushes in flight divided by this number is the utilization of the connections. 1 per connection: APNs has not accepted the provider token yet."
         ),
         .counter(
             .apnsGoAways,
@@ -256,16 +258,16 @@ package enum MetricCatalog {
             omitsZeros: true,
             help: "GOAWAY frames from APNs, by reason.",
             meaning: "Some are normal. Many with a reason such as BadCertificateEnvironment "
-                + "or TooManyProviderTokenUpdates mean a configuration fault."
+                + "or TooManyProviderTokenUpdates mean that the configuration is wrong."
         ),
         .histogram(
             .apnsRoundTrip,
             "causeway_apns_round_trip_seconds",
             MetricBuckets.apnsRoundTrip,
             [.environment],
-            help: "Time from handing a push to its connection until APNs' response.",
+            help: "Time from writing a push to its connection until APNs' response.",
             meaning:
-                "The time of the network and of Apple. Tens of milliseconds are usual. If it rises, compare regions first."
+                "Includes the network and Apple. Tens of milliseconds are usual. If it rises, compare your regions first."
         ),
         .gauge(
             .breakerOpen,
@@ -309,7 +311,7 @@ package enum MetricCatalog {
             .lanes(.lowest),
             help: "1 if every lane is connected to Redis; 0 if a lane waits for Redis (nothing is lost).",
             meaning:
-                "At 0, the lanes that wait send no push, and commands stay in Kafka. The log kind redis-lost says why."
+                "At 0, the lanes without a connection send no pushes, and their commands wait. The log kind redis-lost says why."
         ),
         .gauge(
             .redisServersUnavailable,
@@ -328,7 +330,8 @@ package enum MetricCatalog {
             [],
             help:
                 "Time from a script call to its reply, including the few milliseconds for which a busy lane collects calls.",
-            meaning: "A rise: Redis is at the limit of its core, runs something slow (SLOWLOG), or the network is slow."
+            meaning:
+                "If it rises, Redis uses its whole core, Redis runs a slow command (SLOWLOG), or the network is slow."
         ),
         .counter(
             .redisReconnects,
@@ -336,7 +339,7 @@ package enum MetricCatalog {
             .count("connections"),
             [],
             help: "Redis connections that were lost and reopened.",
-            meaning: "Steady growth: a proxy or a timeout cuts them."
+            meaning: "Steady growth: a proxy or a timeout closes the connections."
         ),
         .counter(
             .redisErrors,
@@ -346,7 +349,7 @@ package enum MetricCatalog {
             omitsZeros: true,
             help: "Calls that Redis refused or did not reply to, by code.",
             meaning: "outOfMemory: give Redis more memory (maxmemory), never an eviction policy. moved and ask: a "
-                + "cluster is being resharded, which is harmless. deadline: Redis is too slow or away."
+                + "cluster is being resharded, which is harmless. deadline: Redis is too slow or unreachable."
         ),
         .counter(
             .redisDataLosses,
@@ -355,8 +358,9 @@ package enum MetricCatalog {
             [.redisLoss],
             .kafka,
             help: "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
-            meaning: "emptied: all data was lost; find out why. Phones are served again automatically. replaced: a "
-                + "restart or a failover, after which the last seconds of writes may be missing."
+            meaning:
+                "emptied: all data was lost; find out why. The workers restore the data from Kafka automatically. replaced: a "
+                + "restart or a failover, after which the writes of the last seconds may be missing."
         ),
     ]
 }

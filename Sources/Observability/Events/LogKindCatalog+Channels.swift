@@ -7,21 +7,21 @@ extension LogKindCatalog {
             "channel-created",
             .info,
             "a channel was created",
-            "An audience now has a broadcast channel; kafka.topics.channels tells the app servers."
+            "An audience now has a broadcast channel. The worker publishes it on kafka.topics.channels for the app servers."
         ),
         define(
             .channelDeleted,
             "channel-deleted",
             .info,
             "a channel was deleted",
-            "The channel's audience ended channels.keepSeconds ago, or somebody asked for the deletion."
+            "The channel's audience ended channels.keepSeconds ago, or an operator deleted the channel."
         ),
         define(
             .channelLost,
             "channel-lost",
             .warning,
             "APNs no longer has a channel",
-            "Somebody else deleted the channel, or the app's capability was turned off. A new channel is "
+            "Another program deleted the channel, or the app's Broadcast Capability was turned off. A new channel is "
                 + "created and published, but subscribers of the old one get no more broadcasts.",
             "Find out who deletes channels. Activities that start from now on subscribe to the new channel."
         ),
@@ -30,8 +30,8 @@ extension LogKindCatalog {
             "channel-orphan-deleted",
             .warning,
             "a channel without an owner was deleted",
-            "A worker died, or lost APNs' response, while it created the channel and before it published it. Nobody had subscribed.",
-            "Nothing, after a crash. If it continues, the management service responds too late; see channel-refused."
+            "A worker crashed, or lost APNs' response, while it created the channel. The channel had not been published, so no phone was subscribed.",
+            "Nothing, after a crash. If this line continues to appear, the management service responds too slowly; see channel-refused."
         ),
         define(
             .channelRefused,
@@ -45,15 +45,15 @@ extension LogKindCatalog {
             .channelsUnknown,
             "channels-unknown",
             .info,
-            "APNs has channels that are not ours",
-            "Another program created them, or their creator is unknown. Causeway does not touch them. They count towards the limit of 10,000.",
+            "APNs has channels that Causeway does not know",
+            "Another program created them, or their creator is unknown. Causeway does not change them. They count towards the limit of 10,000.",
             "If nobody needs them, run causeway channels reconcile --delete-unknown."
         ),
         define(
             .channelUpkeepFailed,
             "channel-upkeep-failed",
             .warning,
-            "channels cannot be maintained",
+            "work on broadcast channels failed",
             "Redis, Kafka or APNs' management service does not respond, or a record of the channels topic or an entry in Redis cannot be read. "
                 + "The next check tries again.",
             "Read `error`. The network policy must allow the port of the management service (2196, in the sandbox 2195)."

@@ -7,30 +7,36 @@ extension LogKindCatalog {
             "partitions-assigned",
             .info,
             "partitions assigned",
-            "The group has given this worker partitions."
+            "The consumer group has assigned partitions to this worker."
         ),
         define(
             .partitionsRevoked,
             "partitions-revoked",
             .info,
             "partitions revoked",
-            "The group has taken partitions back, or they were lost."
+            "The consumer group has revoked partitions of this worker, or the worker lost them when its session timed out."
         ),
         define(
             .partitionsPaused,
             "partitions-paused",
             .notice,
             "partitions paused: the lane accepts no more records",
-            "A lane has as many records as it may.",
-            "causeway_records_waiting shows what they wait for."
+            "A lane has reached its limit of records in progress.",
+            "causeway_records_waiting shows what the records wait for."
         ),
-        define(.partitionsResumed, "partitions-resumed", .notice, "partitions resumed", "The lane has room again."),
+        define(
+            .partitionsResumed,
+            "partitions-resumed",
+            .notice,
+            "partitions resumed",
+            "The lane accepts records again."
+        ),
         define(
             .partitionsTooMany,
             "partitions-too-many",
             .error,
             "more partitions than a lane can have",
-            "The partition is not read until another worker or lane takes it.",
+            "The partition is not read until the group assigns it to a worker whose lane can accept it.",
             "Run more workers or lanes."
         ),
         define(
@@ -38,14 +44,14 @@ extension LogKindCatalog {
             "partition-is-new",
             .info,
             "the group has no committed offset for a partition, which is read from its beginning",
-            "This is the first start of a group, or a partition that was added to a topic."
+            "The consumer group starts for the first time, or the partition was added to its topic."
         ),
         define(
             .offsetGone,
             "offset-gone",
             .critical,
-            "a committed offset is gone: the partition is not read",
-            "Retention deleted records before they were read, or the topic was deleted and created again. Nothing is skipped silently.",
+            "a committed offset no longer exists: the partition is not read",
+            "Retention deleted records before they were read, or the topic was deleted and created again. Workers never skip records silently.",
             "Decide where to continue, and set the group's offset with Kafka's own tools while the workers are stopped."
         ),
         define(
@@ -53,7 +59,7 @@ extension LogKindCatalog {
             "settled-offsets-refused",
             .warning,
             "the metadata of a committed offset is not used",
-            "The metadata lists the settled records above the offset. Without it these are read again: "
+            "The metadata lists the settled records above the offset. Without it, these records are read again: "
                 + "results may be written twice, but Redis prevents second pushes and alerts.",
             "Nothing, if it happens once. If `cause` says that a worker did not write the metadata, another program commits offsets for this group."
         ),
@@ -76,31 +82,31 @@ extension LogKindCatalog {
             .kafkaError,
             "kafka-error",
             .error,
-            "Kafka",
-            "A Kafka client reports an error, and continues if it can.",
-            "Read `error`: authorization errors and unknown topics need an operator; transport errors end by themselves."
+            "a Kafka client reports an error",
+            "The client continues if it can.",
+            "Read `error`: authorization errors and unknown topics need an operator; transport errors end automatically."
         ),
         define(
             .kafkaFatal,
             "kafka-fatal",
             .critical,
             "the Kafka client cannot continue",
-            "The worker ends and is restarted; nothing is lost.",
-            "Read `error`. A fenced instance: two workers have the same group.instance.id."
+            "The worker exits with code 70, and Kubernetes restarts it. Nothing is lost.",
+            "Read `error`. A fenced instance means that two workers have the same group.instance.id."
         ),
         define(
             .kafkaClient,
             "kafka-client",
             .info,
-            "librdkafka",
-            "A log line of librdkafka, with the level that librdkafka gave it."
+            "log line of librdkafka",
+            "librdkafka wrote the text in `line`, with this level."
         ),
         define(
             .kafkaCloseLate,
             "kafka-close-late",
             .warning,
             "a Kafka client did not close in time",
-            "The group notices when the session times out. Records without an acknowledged result are read again.",
+            "The group notices that the worker has left only when the session times out. Records without an acknowledged result are read again.",
             "If it happens at every stop, check the latency of the brokers."
         ),
         define(
@@ -108,16 +114,16 @@ extension LogKindCatalog {
             "result-not-produced",
             .error,
             "a record could not be produced",
-            "The client refused a result, invalidation or dead letter. It is produced again.",
-            "Read `error`: usually the topic does not exist, or the user may not write to it."
+            "The Kafka client refused a result, a dead letter or another record. The worker tries again.",
+            "Read `error`: usually the topic does not exist, or the Kafka user may not write to it."
         ),
         define(
             .commandUndecodable,
             "command-undecodable",
             .warning,
-            "no phone can decode a command",
-            "The command does not fit the shapes of its app. It is sent because of `shapes.mode: warn`, and phones show nothing.",
-            "Read `detail`: correct the producer, or write the app's shapes again."
+            "a command does not fit the shapes of its app, so phones cannot decode it",
+            "The command is sent because of `shapes.mode: warn`, but phones show nothing new.",
+            "Read `detail`, then correct the producer, or generate the app's shapes again."
         ),
     ]
 }

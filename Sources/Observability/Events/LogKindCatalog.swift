@@ -42,16 +42,16 @@ package enum LogKindCatalog {
             "worker-failed",
             .critical,
             "the worker cannot continue",
-            "A thread or a client could not start, or failed for good. The process ends with code 70 and is restarted.",
-            "Read `error`. If it happens again at once, the cause is the configuration or the machine."
+            "A thread or a client could not start, or failed permanently. The process exits with code 70, and Kubernetes restarts it.",
+            "Read `error`. If it happens at each start, the cause is the configuration or the machine."
         ),
         define(
             .lifetimeEndsInterrupted,
             "lifetime-ends-interrupted",
             .warning,
             "activities whose lifetime is over cannot be ended now",
-            "Redis does not say which activities must end, or Kafka does not take the commands. Nothing is lost: it is tried again each second.",
-            "Repair Redis or Kafka; see `error`. The user of Kafka must be allowed to write to the commands topic."
+            "Redis does not reply, or Kafka does not accept the commands that end activities. Nothing is lost: the worker tries again each second.",
+            "Read `error`, and repair Redis or Kafka. The Kafka user must be allowed to write to the commands topic."
         ),
         define(
             .lifetimeEndsResumed,
@@ -65,17 +65,17 @@ package enum LogKindCatalog {
             "lifetime-not-ended",
             .error,
             "an activity whose lifetime is over is not ended or started again",
-            "The activity's data in Redis is missing or damaged; `error` says which. The activity has left the timetable.",
-            "Start the activity again with a command, if its user needs it. Look for the cause: a Redis that evicts keys, or another program "
-                + "that writes keys which begin with `{causeway:lifetimes:`."
+            "The activity's data in Redis is missing or damaged; `error` says which. The worker has removed the activity from the timetable in Redis.",
+            "Start the activity again with a command, if its user needs it. Find the cause: Redis evicts keys, or another program writes "
+                + "keys that begin with `{causeway:lifetimes:`."
         ),
         define(
             .lifetimeStateLost,
             "lifetime-state-lost",
             .error,
-            "an activity starts again with the state of its former start",
-            "The activity's newest update in Redis is damaged. The worker no longer uses it.",
-            "Send the newest state again with an update. Look for the cause: another program that writes keys which begin with "
+            "an activity is started again with the state of its earlier start",
+            "The activity's newest update in Redis is damaged, so the worker does not use it.",
+            "Send the newest state again with an update. Find the cause: another program writes keys that begin with "
                 + "`{causeway:lifetimes:`."
         ),
         define(
@@ -84,8 +84,8 @@ package enum LogKindCatalog {
             .error,
             "an activity whose lifetime is over is not started again, because only a newer version can read its data",
             "A newer version of Causeway wrote the activity's start or newest update in Redis, in a form or with a field that this version does "
-                + "not know. A worker of that version could have started the activity until the start expired (`startSeconds`). None has come for "
-                + "eight hours. The activity has left the timetable.",
+                + "not know. A worker of that version could have started the activity until the start expired (`startSeconds`). No such worker has run "
+                + "for eight hours. The worker has removed the activity from the timetable in Redis.",
             "Start the activity again with a command, if its user needs it. Upgrade the workers again, or set `afterLifetime` to `end` before a "
                 + "rollback."
         ),
@@ -94,23 +94,24 @@ package enum LogKindCatalog {
             "lifetimes-unknown-app",
             .notice,
             "activities whose lifetime is over are left to workers that have their app",
-            "The timetables in Redis have activities of `apps`, which this worker does not have, because deployments with different apps share "
-                + "Redis, or because an app has left the configuration. Twelve hours after an activity should have ended, it leaves the timetable."
+            "The timetables in Redis have activities of `apps`, which are not in this worker's configuration. Either deployments with different apps "
+                + "share Redis, or an app was removed from the configuration. Twelve hours after an activity should have ended, a worker removes it "
+                + "from the timetable."
         ),
         define(
             .workerDraining,
             "worker-draining",
             .info,
             "draining",
-            "The worker received a signal to stop, and begins nothing new."
+            "The worker received a signal to stop. It finishes the work in progress and begins no other."
         ),
         define(
             .drainTimeOver,
             "drain-time-over",
             .warning,
-            "drain time is over",
-            "Something did not respond before the partitions were given up. The next "
-                + "owner reads the records again; Redis prevents a second push.",
+            "the drain did not end in time",
+            "Redis, APNs or Kafka did not respond before the worker had to release its partitions. The next "
+                + "owner reads the unsettled records again; Redis prevents a second push.",
             "If it happens at every stop, check the latency of Redis, APNs and Kafka, or raise worker.drainMilliseconds."
         ),
         define(
@@ -130,16 +131,17 @@ package enum LogKindCatalog {
             "redis-lost",
             .warning,
             "the connection to Redis is lost",
-            "A lane lost its connection. Its commands wait, unsent, until it is connected again.",
+            "A lane lost its connection. Its commands are not sent until it is connected again.",
             "Check Redis at `servers`, the network policy and the credentials; `reason` has the error."
         ),
         define(
             .redisWarning,
             "redis-warning",
             .warning,
-            "Redis",
-            "Redis is configured in a way that endangers Causeway's guarantees.",
-            "Read `warning`. The eviction policy must be noeviction: if an activity is evicted, Causeway no longer knows what it shows."
+            "Redis may evict keys, or its configuration cannot be checked",
+            "maxmemory-policy is not noeviction, or the Redis user may not use CONFIG GET or INFO.",
+            "Read `warning`. Set maxmemory-policy to noeviction: if Redis evicts an activity, Causeway no longer knows what the phone shows. Allow "
+                + "the Redis user CONFIG GET and INFO."
         ),
         define(
             .redisRefused,
@@ -154,22 +156,22 @@ package enum LogKindCatalog {
             "redis-error",
             .error,
             "Redis replies with an error",
-            "A call was not carried out. It is repeated until it succeeds; no command is settled because of it.",
-            "Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Any text that is not explained here: report it."
+            "A call failed. The worker repeats it until it succeeds; until then the command is not settled.",
+            "Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Report any text that is not explained here."
         ),
         define(
             .redisReplicasMissing,
             "redis-replicas-missing",
             .error,
-            "Redis' replicas do not acknowledge writes",
+            "too few replicas of Redis acknowledge writes",
             "Fewer than redis.replicas replicas have a lane's writes. Its registrations and held states wait 10 s, then continue without replicas.",
-            "Bring the replicas back. A failover before that means that registrations and commands are read from Kafka again."
+            "Repair the replicas. If a failover happens before that, workers read registrations and commands from Kafka again."
         ),
         define(
             .redisReplicasAvailableAgain,
             "redis-replicas-available-again",
             .notice,
-            "Redis' replicas acknowledge again",
+            "enough replicas of Redis acknowledge writes again",
             "At least redis.replicas replicas acknowledge writes."
         ),
         define(
@@ -177,8 +179,8 @@ package enum LogKindCatalog {
             "redis-emptied",
             .error,
             "Redis has lost all its data",
-            "A primary has no data of partitions that this worker reads. They are read again, so that phones are served again.",
-            "Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get a state again that they already show."
+            "A primary has no data of partitions that this worker reads. The worker reads these partitions again and restores the data.",
+            "Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get the state that they already show once more."
         ),
         define(
             .redisReplaced,
@@ -193,14 +195,14 @@ package enum LogKindCatalog {
             "rereading-began",
             .notice,
             "partitions are read again",
-            "Redis has lost what their records wrote. No alert rings twice because of this, and nothing starts twice."
+            "Redis has lost data of the partitions' records. Reading them again repeats no alert and no start."
         ),
         define(
             .membersMissing,
             "members-missing",
             .warning,
-            "audiences have missed members for ten minutes",
-            "Redis lost its data, and some partitions of registrations have not been read again. Rounds continue without these members.",
+            "members of audiences have been missing in Redis for ten minutes",
+            "Redis lost its data, and some partitions of the registrations topic have not been read again. Rounds continue without these members.",
             "Find the worker that reads the registrations, and check whether Redis and Kafka respond to it."
         ),
     ]
@@ -211,7 +213,7 @@ package enum LogKindCatalog {
             "key-readable-by-others",
             .warning,
             "the key file is readable by others: chmod o-r, or defaultMode 0440",
-            "Everybody who can read the file can send pushes as you.",
+            "Every user who can read the file can send pushes to your apps.",
             "Set defaultMode 0440 on the secret's volume, and fsGroup."
         ),
         define(
@@ -219,58 +221,58 @@ package enum LogKindCatalog {
             "key-offered",
             .notice,
             "a key file was replaced: one push tries the new key",
-            "The new key replaces the old one if APNs accepts it. All other pushes use the old key until then."
+            "If APNs accepts the new key, it replaces the old key. Until then, all other pushes use the old key."
         ),
         define(
             .keyLoaded,
             "key-loaded",
             .notice,
             "the key of the key file is now in use",
-            "A key file was replaced, and APNs accepts the new key. Or the file of the key in use is there again."
+            "A key file was replaced, and APNs accepts the new key. Or the file of the key in use can be read again."
         ),
         define(
             .keyRejected,
             "key-rejected",
             .error,
             "a new key file is refused; the previous key stays in use",
-            "The file was replaced by one without a usable key.",
+            "The file on disk was replaced, and the new file has no usable key.",
             "Read `error`, and write the complete file again."
         ),
         define(
             .sharedTokenSigned,
             "shared-token-signed",
             .info,
-            "signed the fleet's provider token",
-            "It was this worker's turn. The other workers read the token from Redis."
+            "signed a shared provider token",
+            "One worker signs each shared token. The other workers read it from Redis."
         ),
         define(
             .sharedTokensUnavailable,
             "shared-tokens-unavailable",
             .warning,
-            "the fleet's provider token cannot be fetched from Redis: the last one is used until it expires",
-            "Redis is away, or rejects the user.",
-            "Repair Redis within an hour, before the last token expires; see `error`."
+            "the shared provider token cannot be read from Redis: the last one is used until it expires",
+            "Redis is unreachable, or rejects the user.",
+            "Read `error`, and repair Redis within an hour, before the last token expires."
         ),
         define(
             .sharedTokensAvailableAgain,
             "shared-tokens-available-again",
             .notice,
-            "the fleet's provider tokens are shared again",
+            "the shared provider token can be read from Redis again",
             "Redis replies again."
         ),
         define(
             .sharedTokenUnreadable,
             "shared-token-unreadable",
             .error,
-            "the fleet's provider token cannot be read",
-            "Another key sealed the token. This worker signs its own token as well, and Apple may refuse so many tokens.",
+            "the shared provider token cannot be decrypted",
+            "A worker with another apns.sharedTokenKeyFile encrypted the token. This worker signs its own token, and Apple may refuse so many tokens.",
             "Give all workers of the fleet the same apns.sharedTokenKeyFile."
         ),
         define(
             .sharedTokenNotSigned,
             "shared-token-not-signed",
             .error,
-            "a provider token could not be signed or sealed",
+            "a provider token could not be signed or encrypted",
             "OpenSSL could not sign or encrypt with the key.",
             "Check the key file, then restart the worker."
         ),
@@ -288,17 +290,17 @@ package enum LogKindCatalog {
             .configurationRejected,
             "configuration-rejected",
             .error,
-            "the configuration was not reloaded: it has faults, and the previous one stays in use",
-            "None of its values are used. A worker that starts with it now ends with code 78.",
-            "Read `faults`; causeway check shows the same."
+            "the configuration was not reloaded: it has errors, and the previous one stays in use",
+            "The worker uses no value of the new file. A worker that starts with this file exits with code 78.",
+            "Read `faults`, and correct the file; causeway check reports the same errors."
         ),
         define(
             .configurationNeedsRestart,
             "configuration-needs-restart",
             .warning,
             "the configuration has changes that need a restart",
-            "All other changes are in use; `keys` names those that are not.",
-            "Restart the workers at a good moment: kubectl rollout restart."
+            "`keys` names the changed keys that are not applied yet. All other changes are applied.",
+            "Restart the workers when convenient: kubectl rollout restart."
         ),
     ]
 
@@ -307,9 +309,9 @@ package enum LogKindCatalog {
             .tracesRefused,
             "traces-refused",
             .warning,
-            "traces cannot be exported: they are offered again for a while, then dropped",
-            "The collector at tracing.endpoint is away, or refuses traces. Nothing else waits for it.",
-            "Read `error`; check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
+            "traces cannot be exported: the worker retries for a while, then drops them",
+            "The collector at tracing.endpoint is unreachable, or refuses traces. Pushes do not wait for it.",
+            "Read `error`, then check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
         ),
         define(
             .tracesAccepted,
@@ -323,7 +325,7 @@ package enum LogKindCatalog {
             "traces-dropped",
             .warning,
             "traces were dropped",
-            "More were sampled than the collector accepted, or the worker ended before the last were sent; `records` is their number.",
+            "More traces were sampled than the collector accepted, or the worker stopped before all were sent. `records` is the number of dropped traces.",
             "Lower tracing.samplesPerMillion, or give the collector more capacity."
         ),
     ]

@@ -14,11 +14,11 @@ extension Diagnosis {
                     observation:
                         "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)) for its newest state.",
                     meaning: memberCount > 0
-                        ? "\(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer commands come before all have had theirs."
+                        ? "\(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer commands arrive before all members had theirs."
                         : "No member had its turn in the last minute: the rounds do not advance.",
                     action: memberCount > 0
                         ? "If lanes are busy, add workers. Otherwise send to the audience less often, or increase its policy's spacing."
-                        : "See the other findings: the rounds wait for these faults, and then continue by themselves."
+                        : "Correct what the other findings report. The rounds then continue automatically."
                 )
             }
     }

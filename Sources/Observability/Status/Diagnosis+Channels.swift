@@ -43,8 +43,8 @@ extension Diagnosis {
                 alert: "",
                 observation:
                     "\(Numeral.grouped(failedCreationCount)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
-                meaning: "Their audiences get pushes only by tokens, and devices start without a channel.",
-                action: "Read the error below. If only an operator can help, it says how.",
+                meaning: "Their audiences get pushes only by tokens, and devices start activities without a channel.",
+                action: "Read the error below. It says what to do, if an operator must act.",
                 logKinds: [.channelRefused]
             )
         ]

@@ -17,7 +17,7 @@ extension Diagnosis {
                         alert: "CausewayBreakerOpen",
                         observation: "Pushes of \(name) are paused.",
                         meaning:
-                            "Pushes cannot succeed now. One probe at a time is sent; newer states replace the waiting ones.",
+                            "Pushes cannot succeed now. Only one probe at a time is sent. Newer states replace waiting ones.",
                         action:
                             "The event apns-breaker-open below says why. unavailability: Apple; deviceTokens: a wrong "
                             + "environment or bundle; providerToken: a wrong key, team or environment.",
@@ -35,8 +35,8 @@ extension Diagnosis {
                             ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
                         action: isApnsUntrusted
-                            ? "Its certificate is not trusted: correct apns.caFile, or remove it to trust the system's authorities."
-                            : "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below.",
+                            ? "The certificate of APNs is not trusted: correct apns.caFile, or remove it to trust the system's authorities."
+                            : "Check egress to port 443 or 2197, and DNS. Read the events apns-closed and apns-unresolved below.",
                         logKinds: isApnsUntrusted ? [.apnsUntrusted] : [.apnsClosed, .apnsUnresolved]
                     )
                 )
@@ -55,9 +55,9 @@ extension Diagnosis {
                     severity: .broken,
                     alert: "CausewayProviderTokenOld",
                     observation: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
-                    meaning: "No newer token could be signed. This one is no longer used, so its pushes wait.",
+                    meaning: "The worker could not sign a newer token and no longer uses this one, so pushes wait.",
                     action:
-                        "See the event provider-token-refused below, and the machine's clock; then restart this worker.",
+                        "Read the event provider-token-refused below, and check the machine's clock. Then restart this worker.",
                     logKinds: [.providerTokenRefused]
                 )
             )
@@ -70,7 +70,7 @@ extension Diagnosis {
                     observation: "The new key file of \(app) is refused.",
                     meaning:
                         "The previous key stays in use until this worker restarts. Then the worker cannot start.",
-                    action: "See the event key-rejected below, and write the complete file again.",
+                    action: "Read the event key-rejected below, and write the complete file again.",
                     logKinds: [.keyRejected]
                 )
             )
@@ -114,10 +114,11 @@ extension Diagnosis {
                     observation:
                         "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \(name), "
                         + "most with \(commonestRefusal.label).",
-                    meaning: "No retry helps. Their commands have failed, and their results say so.",
+                    meaning:
+                        "A retry does not help. The results of the commands have the outcome failed and the reason.",
                     action:
-                        "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
-                        + "bundle. PayloadTooLarge, BadPriority…: the producer."
+                        "403: check key, team and environment. BadDeviceToken, DeviceTokenNotForTopic: the tokens are from the other "
+                        + "environment or from another bundle. PayloadTooLarge, BadPriority and similar: correct the producer."
                 )
             )
         }
@@ -130,7 +131,7 @@ extension Diagnosis {
                         "\(Numeral.grouped(deadTokenCount)) of \(Numeral.grouped(responseCount)) pushes of \(name) went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action:
-                        "Let the producers read the invalidations topic. After a large event the number falls by itself."
+                        "Producers should read the invalidations topic. After a large event the number falls automatically."
                 )
             )
         }
@@ -145,8 +146,8 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayDeadLetters",
                     observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
-                    meaning: "They are not valid commands, and no phone saw them.",
-                    action: "Read the topic's `error`, `detail` and `source` headers, and tell the producer."
+                    meaning: "They are not valid commands or registrations, so they had no effect.",
+                    action: "Read the headers `error`, `detail` and `source` of the records, and correct the producer."
                 )
             )
         }
@@ -167,8 +168,8 @@ extension Diagnosis {
             alert: "CausewayTokensMissing",
             observation:
                 "\(Numeral.grouped(heldCount)) of \(Numeral.grouped(commandCount)) commands of \(app) are held.",
-            meaning: "Their activities have no known token: the phones show nothing new until one is registered.",
-            action: "See whether registrations are written for the same activities and the same app."
+            meaning: "No token of their activities is known. The phones show nothing new until a token is registered.",
+            action: "Check whether registrations are written for the same activities and the same app."
         )
     }
 
@@ -183,10 +184,10 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayFreshnessSlow",
                     observation:
-                        "One push of \(app) in a hundred takes more than \(Numeral.duration(microseconds: p99)).",
+                        "The slowest 1 % of the pushes of \(app) take more than \(Numeral.duration(microseconds: p99)).",
                     meaning:
-                        "This is the time from a command's record to APNs' response. Phones show old states meanwhile.",
-                    action: "The stages below say where the time goes."
+                        "This is the time from a command's record to APNs' response. Until then, the phones show old states.",
+                    action: "The table of stages below shows which stage is slow."
                 )
             )
         }
@@ -197,9 +198,9 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayRetryBudgetSpent",
-                    observation: "The retry budget of \(app) is spent.",
-                    meaning: "Pushes that need a retry wait.",
-                    action: "APNs or the network to it has failed. See APNs' responses."
+                    observation: "The retry budget of \(app) is used up.",
+                    meaning: "Pushes that must be retried wait.",
+                    action: "APNs or the network to it has a problem. See the table of APNs' responses."
                 )
             )
         }
@@ -211,10 +212,10 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayBudgetExhausted",
                     observation:
-                        "\(Numeral.grouped(demotedPushCount)) pushes of \(app) asked for priority 10 and were sent at 5.",
-                    meaning: "Their activities' budgets are empty, or have only the reserve. "
+                        "\(Numeral.grouped(demotedPushCount)) pushes of \(app) requested priority 10 and were sent at 5.",
+                    meaning: "Their activities' budgets are empty, or have only their reserve for alerts and ends. "
                         + "Phones may show these pushes later.",
-                    action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
+                    action: "Request priority 10 less often, or give the app a policy with a larger budget."
                 )
             )
         }

@@ -47,8 +47,9 @@ struct Diagnosis {
                     alert: "CausewayRestarting",
                     observation: "The thread \(check.name) \(check.text).",
                     meaning:
-                        "The thread is stuck. Kubernetes restarts this worker when /livez has failed for long enough.",
-                    action: "If you can, first record the stacks (gdb -p, thread apply all bt), and report them."
+                        "The thread is stuck. Kubernetes restarts this worker when /livez has failed several times.",
+                    action:
+                        "If you can, record the stack traces before the restart (gdb -p, thread apply all bt), and report them."
                 )
             }
         if condition.isDraining {
@@ -58,7 +59,7 @@ struct Diagnosis {
                     alert: "",
                     observation: "This worker is draining.",
                     meaning:
-                        "The worker is stopping. It finishes the work in progress and gives its partitions back.",
+                        "The worker is stopping. It finishes the work in progress and releases its partitions.",
                     action: "Nothing."
                 )
             )
@@ -72,8 +73,8 @@ struct Diagnosis {
                     alert: "",
                     observation:
                         "\(Numeral.grouped(openCount)) of \(Numeral.grouped(limit)) file descriptors are open.",
-                    meaning: "At the limit no connection can be made.",
-                    action: "Raise the limit; if the number only ever grows, report it."
+                    meaning: "At the limit, no connection can be opened.",
+                    action: "Raise the limit. If the number never stops growing, report it."
                 )
             )
         }
@@ -90,10 +91,10 @@ struct Diagnosis {
                 severity: .attention,
                 alert: "CausewayLaneBusy",
                 observation: "\(busyLanes.count) of \(totals.laneCells.count) lanes work more than 80 % of the time.",
-                meaning: "A lane at 100 % falls behind, and pushes come late.",
+                meaning: "A lane at 100 % falls behind, and pushes are late.",
                 action: busyLanes.count == totals.laneCells.count
-                    ? "Add workers, up to the number of partitions, or lanes where there are cores."
-                    : "Some partitions have more load than others. Look for one activity with very many commands, or for too few partitions."
+                    ? "Add workers, up to the number of partitions. Or add lanes, if the machine has free cores."
+                    : "Some partitions have more load than others. One activity may get very many commands, or there are too few partitions."
             )
         ]
     }
@@ -105,8 +106,9 @@ struct Diagnosis {
                 severity: .attention,
                 alert: "CausewayLaneBusy",
                 observation: "The Kafka thread works more than 80 % of the time.",
-                meaning: "This thread distributes the records to all lanes: at 100 % all of them fall behind.",
-                action: "Add workers, up to the number of partitions. Lanes do not help: there is one such thread."
+                meaning: "This thread distributes the records to all lanes. At 100 %, all lanes fall behind.",
+                action:
+                    "Add workers, up to the number of partitions. More lanes do not help, because a worker has only one such thread."
             )
         ]
     }
@@ -127,7 +129,7 @@ struct Diagnosis {
                     + "requests to the collector failed\(hasRecentFailures ? "" : ", none of them in the last minute").",
                 meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
-                    "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons.",
+                    "Read the events traces-refused and traces-dropped below. The metric causeway_trace_posts_failed_total has the reasons.",
                 logKinds: [.tracesRefused, .tracesDropped]
             )
         ]
@@ -145,12 +147,12 @@ struct Diagnosis {
                 severity: .broken,
                 alert: "CausewayRedisUnavailable",
                 observation: disconnectedLaneCount == totals.laneCells.count
-                    ? "Redis is away."
-                    : "Redis is away for \(disconnectedLaneCount) of \(totals.laneCells.count) lanes.",
+                    ? "Redis is unreachable."
+                    : "Redis is unreachable for \(disconnectedLaneCount) of \(totals.laneCells.count) lanes.",
                 meaning:
-                    "Nothing is sent without Redis, which knows what each phone shows. Commands wait in Kafka; none is lost.",
+                    "Workers send no push without Redis, which stores what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
-                    "Check Redis, the network policy and the credentials; the event redis-lost below has the error.",
+                    "Check Redis, the network policy and the credentials. The event redis-lost below has the error.",
                 logKinds: [.redisLost]
             )
         ]
@@ -164,9 +166,9 @@ struct Diagnosis {
                 severity: .broken,
                 alert: "CausewayRedisServerUnavailable",
                 observation: "\(unavailableServerCount) of the cluster's Redis servers "
-                    + "\(unavailableServerCount == 1 ? "is" : "are") away.",
+                    + "\(unavailableServerCount == 1 ? "is" : "are") unreachable.",
                 meaning: "Commands with keys on these servers wait; all others continue.",
-                action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
+                action: "Check whether the cluster promotes a replica. The event redis-lost below names the server.",
                 logKinds: [.redisLost]
             )
         ]
@@ -186,9 +188,9 @@ struct Diagnosis {
                     + (partitionCount > 0
                         ? ": \(partitionCount) partitions are read again." : "; all partitions were read again."),
                 meaning:
-                    "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
+                    "The workers restore tokens and held states from Kafka. This repeats no alert and no start.",
                 action:
-                    "The phones need nothing. The events redis-emptied and redis-replaced below name the server: find out why.",
+                    "Phones need no action. Find out why Redis lost data: the events redis-emptied and redis-replaced below name the server.",
                 logKinds: [.redisEmptied, .redisReplaced, .rereadingBegan]
             )
         ]
@@ -215,8 +217,8 @@ struct Diagnosis {
                 severity: .broken,
                 alert: "CausewayRedisErrors",
                 observation: "Redis replies to calls with errors: \(errorTexts.joined(separator: ", ")).",
-                meaning: "The calls are repeated until they succeed. Their commands wait; none is lost.",
-                action: "The event redis-error below has the text.",
+                meaning: "The worker repeats the calls until they succeed. Their commands wait; none is lost.",
+                action: "Read the text in the event redis-error below. RUNBOOK.md says what to do for each code.",
                 logKinds: [.redisError]
             )
         ]
@@ -230,9 +232,12 @@ struct Diagnosis {
             Finding(
                 severity: .attention,
                 alert: "CausewayRedisReplicasMissing",
-                observation: "Redis replicas did not acknowledge writes, \(Numeral.grouped(count)) times.",
-                meaning: "Registrations and held states wait 10 s for redis.replicas, then continue without them.",
-                action: "Bring the replicas back. A failover before that makes workers read Kafka's records again.",
+                observation:
+                    "Too few Redis replicas acknowledged writes, \(Numeral.grouped(count)) times in the last minute.",
+                meaning:
+                    "Registrations and held states wait 10 s for redis.replicas replicas, then continue without them.",
+                action:
+                    "Repair the replicas. If a failover happens before that, workers read records from Kafka again.",
                 logKinds: [.redisReplicasMissing, .redisReplicasAvailableAgain]
             )
         ]
@@ -247,7 +252,7 @@ struct Diagnosis {
                 observation: "No Kafka broker is reachable.",
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
-                    "Check the brokers, the network policy and the credentials; see the events kafka-unreachable and kafka-error below.",
+                    "Check the brokers, the network policy and the credentials. Read the events kafka-unreachable and kafka-error below.",
                 logKinds: [.kafkaUnreachable, .kafkaError]
             )
         ]
@@ -265,11 +270,11 @@ struct Diagnosis {
                     meaning: isMember
                         ? "Other workers read all partitions; this one is a standby."
                         : condition.isCommandsTopicMissing
-                            ? "The commands topic does not exist, or the user may not see it."
+                            ? "The commands topic does not exist, or the Kafka user may not describe it."
                             : "The worker is not in its group yet.",
                     action: isMember
                         ? "Nothing. Or run fewer workers, or add partitions."
-                        : "Wait a minute; then check the topics, the group's name and its rights.",
+                        : "Wait a minute. Then check the topics, the name of the group, and the rights of the Kafka user.",
                     logKinds: isMember ? [] : [.kafkaError]
                 )
             )
@@ -289,9 +294,9 @@ struct Diagnosis {
                     alert: "CausewayCommandsStale",
                     observation: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
                     meaning:
-                        "Records behind it cannot be committed, and a restart begins with it.",
+                        "Later offsets of the partition cannot be committed. After a restart, a worker reads from this record on again.",
                     action:
-                        "See what the waiting records wait for, below. A restart does not help."
+                        "Find out what the records wait for, in the table below. A restart does not help."
                 )
             )
         }
@@ -300,11 +305,11 @@ struct Diagnosis {
                 Finding(
                     severity: .broken,
                     alert: "CausewayPartitionStuck",
-                    observation: "\(totals[.partitionsStuck]) partitions are stuck and not read.",
+                    observation: "\(totals[.partitionsStuck]) partitions are not read.",
                     meaning:
-                        "The offset to continue at is not known, or records were deleted before they were read.",
+                        "Their committed offset no longer exists in the topic, or is not known yet.",
                     action:
-                        "The event offset-gone below names them. An operator must decide where to continue: see the runbook.",
+                        "The event offset-gone below names them. An operator must set the group's offset: see RUNBOOK.md.",
                     logKinds: [.offsetGone]
                 )
             )
@@ -316,8 +321,8 @@ struct Diagnosis {
                     severity: .attention,
                     alert: "",
                     observation: "\(totals[.partitionsPaused]) partitions are paused.",
-                    meaning: "A lane has as many records as it may.",
-                    action: "See below what the waiting records wait for: that part is slow."
+                    meaning: "A lane has reached its limit of records in progress.",
+                    action: "Find out what the records wait for, in the table below: that part is slow."
                 )
             )
         }
@@ -337,8 +342,8 @@ struct Diagnosis {
             alert: "CausewayLagGrows",
             observation:
                 "The lag grew from \(Numeral.grouped(earlierLagRecordCount)) to \(Numeral.grouped(currentLagRecordCount)) records.",
-            meaning: "More records are written than this worker reads.",
-            action: "If lanes are busy, add workers. If not, see what the waiting records wait for."
+            meaning: "Records arrive faster than this worker processes them.",
+            action: "If lanes are busy, add workers. Otherwise find out what the records wait for, in the table below."
         )
     }
 

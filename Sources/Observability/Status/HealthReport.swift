@@ -90,13 +90,13 @@ extension HealthReport {
             Check(name: "group", isPassed: true, text: "reads \(assignedPartitionCount) partitions")
         case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaUnreachable:
-            Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")
+            Check(name: "group", isPassed: true, text: "waits for Kafka, which is unreachable")
         case .joining where condition.isCommandsTopicMissing:
             Check(
                 name: "group",
                 isPassed: false,
                 text:
-                    "the commands topic does not exist, or the user may not see it"
+                    "the commands topic does not exist, or the Kafka user may not describe it"
             )
         case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
         }

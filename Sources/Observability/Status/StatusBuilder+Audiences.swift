@@ -19,12 +19,12 @@ extension StatusBuilder {
             key: "audiences",
             title: "Audiences",
             explanation:
-                "Rounds through their members. Times are from a command's record to the last phone of a range, in the last minute.",
+                "Progress of the rounds. Times are from a command's record to the last phone of a range, in the last minute.",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "commands", title: "commands fanned out"),
                 .init(key: "ranges", title: "ranges finished"), .init(key: "overtaken", title: "superseded ranges"),
                 .init(key: "rounds", title: "rounds in progress"),
-                .init(key: "oldestRoundSeconds", title: "the oldest"),
+                .init(key: "oldestRoundSeconds", title: "oldest round"),
                 .init(key: "oldestRangeSeconds", title: "oldest unfinished command"),
                 .init(key: "parked", title: "members retried"),
             ] + Self.quantileColumns,
@@ -58,7 +58,7 @@ extension StatusBuilder {
         }
         return StatusTable(
             key: "audienceMembers",
-            title: "Outcomes of audiences' members",
+            title: "Outcomes of members of audiences",
             columns: [.init(key: "app", title: "app"), .init(key: "outcome", title: "outcome")]
                 + Self.rateAndTotalColumns,
             rows: rows,

@@ -19,19 +19,20 @@ extension StatusBuilder {
             key: "channels",
             title: "Broadcast channels",
             explanation:
-                "As this worker saw them at its last poll, once a minute; APNs' list is compared with them once a day, by one worker. "
+                "This worker's last poll; it polls once a minute. Once a day, one worker compares APNs' list with these channels. "
                 + "An app may have \(Numeral.grouped(Limits.channelsPerAppMax)) in an environment.",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "channels", title: "kept"), .init(key: "limitShare", title: "of the limit"),
-                .init(key: "listed", title: "at APNs, as this worker asked"),
+                .init(key: "listed", title: "listed by APNs"),
                 .init(key: "creationsOpen", title: "being created"),
-                .init(key: "unpublished", title: "to be published"),
-                .init(key: "deletionsPlanned", title: "to be deleted"),
-                .init(key: "nextDeletionSeconds", title: "the next, in"),
-                .init(key: "lookedSecondsAgo", title: "looked, ago"),
-                .init(key: "reconciledSecondsAgo", title: "reconciled, ago"),
-                .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
+                .init(key: "unpublished", title: "not published yet"),
+                .init(key: "deletionsPlanned", title: "deletion planned"),
+                .init(key: "nextDeletionSeconds", title: "next deletion, in"),
+                .init(key: "lookedSecondsAgo", title: "last poll, ago"),
+                .init(key: "reconciledSecondsAgo", title: "last reconciled, ago"),
+                .init(key: "lastError", title: "last error"),
+                .init(key: "lastErrorSecondsAgo", title: "last error, ago"),
             ],
             rows: poolsWithChannels.map { pool, status in
                 let channelCount = max(status.audienceChannelCount, status.listedChannelCount)

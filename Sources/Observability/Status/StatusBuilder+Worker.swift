@@ -39,10 +39,10 @@ extension StatusBuilder {
         }
         return StatusTable(
             key: "process",
-            title: "The process",
+            title: "Process",
             columns: [
                 .init(key: "cpuShare", title: "CPU, last minute (100 %: one core)"),
-                .init(key: "cpuSeconds", title: "CPU, all"), .init(key: "residentBytes", title: "memory"),
+                .init(key: "cpuSeconds", title: "CPU, total"), .init(key: "residentBytes", title: "memory"),
                 .init(key: "openDescriptors", title: "descriptors"), .init(key: "maxDescriptors", title: "of"),
             ],
             rows: [
@@ -59,7 +59,7 @@ extension StatusBuilder {
     var eventsTable: StatusTable {
         StatusTable(
             key: "events",
-            title: "What happened",
+            title: "Recent events",
             explanation: "The last line of each kind, the latest first. METRICS.md explains the kinds.",
             columns: [
                 .init(key: "secondsAgo", title: "ago"), .init(key: "kind", title: "kind"),
@@ -82,7 +82,7 @@ extension StatusBuilder {
                         .count(Int64(clamping: event.count)),
                     ]
                 },
-            emptyText: "Nothing yet."
+            emptyText: "No event yet."
         )
     }
 }

@@ -76,29 +76,29 @@ struct StatusBuilder {
     private var summary: String {
         guard window.durationMilliseconds > 0, let receivedCount = window.count(.recordsReceived),
             let pushCount = window.count(.pushes)
-        else { return "The worker has just started; rates come in a few seconds." }
+        else { return "The worker has just started; rates are shown in a few seconds." }
         let rate = { (count: Int64) in StatusCell.rate(count, windowMilliseconds: window.durationMilliseconds).text }
         var freshness = window.histogram(.freshness, 0)
         for app in labels.apps.indices.dropFirst() { freshness = freshness + window.histogram(.freshness, app) }
-        var text = "In the last minute \(rate(receivedCount)) records and \(rate(pushCount)) pushes a second"
+        var text = "In the last minute \(rate(receivedCount)) records and \(rate(pushCount)) pushes per second"
         if let p99 = freshness.quantile(percent: 99) {
-            text += "; 99 of 100 accepted within \(Numeral.duration(microseconds: p99)) of their record's time"
+            text += "; 99 % of the pushes accepted within \(Numeral.duration(microseconds: p99)) of their record's time"
         }
         return text + "."
     }
 
-    // MARK: - The table "What flows" of the status page
+    // MARK: - The table "Throughput" of the status page
 
     private var flowTable: StatusTable {
         let lines: [(String, Metric)] = [
             ("records received", .recordsReceived), ("merged into a newer state", .commandsReplaced),
             ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),
-            ("at priority 10", .budgetDraws), ("asked for 10, sent at 5", .budgetDemotions),
+            ("at priority 10", .budgetDraws), ("requested 10, sent at 5", .budgetDemotions),
             ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),
         ]
         return StatusTable(
             key: "flow",
-            title: "What flows",
+            title: "Throughput",
             columns: [.init(key: "what", title: "")] + Self.rateAndTotalColumns,
             rows: lines.map { title, metric in
                 [
@@ -153,12 +153,12 @@ struct StatusBuilder {
 
     private var latencyTable: StatusTable {
         let meanings: [LatencyPart: String] = [
-            .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for a connection",
+            .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for an HTTP/2 stream",
             .apns: "Apple and the network", .settle: "the result, until acknowledged",
         ]
         return StatusTable(
             key: "stages",
-            title: "Where the time goes",
+            title: "Latency by stage",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
             rows: LatencyPart.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
@@ -176,17 +176,17 @@ struct StatusBuilder {
         [50, 90, 99].map { .duration(microseconds: histogram.quantile(percent: $0)) } + [.count(histogram.count)]
     }
 
-    // MARK: - The table "What waits" of the status page
+    // MARK: - The table "Waiting records" of the status page
 
     private var waitsTable: StatusTable {
         let meanings: [RecordWait: String] = [
             .redis: "a reply of Redis", .pace: "their activity's pace, budget or back-off",
-            .stream: "room on a connection",
+            .stream: "a free HTTP/2 stream",
             .apns: "APNs' response", .result: "Kafka's acknowledgement of the result",
         ]
         return StatusTable(
             key: "waiting",
-            title: "What waits",
+            title: "Waiting records",
             explanation:
                 "\(Numeral.grouped(totals[.recordsInProgress])) records are in progress, between receipt and acknowledged result.",
             columns: [
@@ -222,7 +222,7 @@ struct StatusBuilder {
                 + (totals.sum(.kafkaErrors) > 0
                     ? " Errors since the start: \(largestCounts(.kafkaErrors, labels.kafkaErrors))." : "")
                 + (hiddenCount > 0
-                    ? " The \(shownPartitions.count) partitions that lag most; \(hiddenCount) more are not shown."
+                    ? " The \(shownPartitions.count) partitions with the largest lag; \(hiddenCount) more are not shown."
                     : ""),
             columns: [
                 .init(key: "topic", title: "topic"), .init(key: "partition", title: "partition"),
@@ -317,7 +317,8 @@ struct StatusBuilder {
             columns: [
                 .init(key: "lanesReady", title: "lanes connected"), .init(key: "lanes", title: "of"),
             ] + Self.quantileColumns + [
-                .init(key: "unavailableServers", title: "servers away"), .init(key: "reconnects", title: "reconnects"),
+                .init(key: "unavailableServers", title: "servers unreachable"),
+                .init(key: "reconnects", title: "reconnects"),
                 .init(key: "errors", title: "errors"), .init(key: "errorCodes", title: "by code"),
             ],
             rows: [

@@ -32,7 +32,7 @@ enum StatusPage {
             switch report.severity {
             case .broken: (.broken, "Something is broken.")
             case .attention: (.attention, "Something needs attention.")
-            case .note, nil: (.good, "All is well.")
+            case .note, nil: (.good, "No problems.")
             }
         let health = [("live", report.liveness), ("ready", report.readiness)]
             .map { name, report in
@@ -52,7 +52,7 @@ enum StatusPage {
 
     private static func findings(_ findings: [Finding]) -> String {
         guard !findings.isEmpty else { return "" }
-        var text = "<section>\n<h2>What is wrong, and what to do</h2>\n"
+        var text = "<section>\n<h2>Problems, and what to do</h2>\n"
         for finding in findings {
             let style: StatusCell.Style =
                 switch finding.severity {
@@ -94,8 +94,8 @@ enum StatusPage {
     }
 
     private static let footer = """
-        <footer class="faint"><p>This page is about one worker, as it sees itself. The fleet is on the dashboard. The same for \
-        programs: <a href="?format=json">JSON</a>; for terminals: <a href="?format=text">text</a>. Numbers: <a href="/metrics">/metrics</a>.</p></footer>
+        <footer class="faint"><p>This page shows one worker. The dashboard shows all workers. The same content for \
+        programs: <a href="?format=json">JSON</a>; for terminals: <a href="?format=text">text</a>. Metrics: <a href="/metrics">/metrics</a>.</p></footer>
 
         """
 

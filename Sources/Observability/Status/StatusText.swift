@@ -48,7 +48,7 @@ enum StatusText {
         switch report.severity {
         case .broken: "BROKEN."
         case .attention: "ATTENTION."
-        case .note, nil: "All is well."
+        case .note, nil: "No problems."
         }
     }
 

@@ -13,7 +13,7 @@ enum CommandResultExamples {
         ),
         (
             text:
-                "The record could not be read. [Dead letters](#dead-letter-causewaydead-letters) shows it and its dead letter.",
+                "The record is invalid. [Dead letters](#dead-letter-causewaydead-letters) shows the record and its dead letter.",
             record: #"{"command": "\#(DeadLetterReference.exampleSource)", "outcome": "invalid", "#
                 + #""reason": "\#(DeadLetterReference.exampleFault.error)", "attempts": 0, "#
                 + #""source": {"topic": "causeway.commands", "partition": 3, "offset": 19}, "#
@@ -29,7 +29,7 @@ enum CommandResultExamples {
                 + #""responded": 1790000007031}}"#
         ),
         (
-            text: "The lifetime of the activity was over, so Causeway ended it by a command of its own.",
+            text: "The lifetime of the activity was over, so Causeway wrote a command that ended it.",
             record:
                 #"{"command": "lifetime:1790000000000", "app": "com.example.ride", "activity": "phone-7-RideAttributes-0", "#
                 + #""outcome": "accepted", "status": 200, "cause": "lifetime", "apnsId": "5e9b2c41-0d7f-4f3a-a6c8-2b1d4e7f9a03", "#

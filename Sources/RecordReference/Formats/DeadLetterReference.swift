@@ -5,15 +5,15 @@ import LiveActivity
 package enum DeadLetterReference {
     static let topic = "causeway.dead-letters"
     static let introduction = """
-        Workers copy each invalid command and registration here: the same key, the same value, and headers that say what is wrong. The value \
-        is missing if the broker refuses the copy for its size.
+        Workers copy each invalid command and registration to this topic: the same key, the same value, and headers that say what is wrong. \
+        If the copy is too large for the broker, it has no value.
         """
     static let headers: [(name: String, meaning: String)] = [
-        ("error", "The code of the fault."),
-        ("detail", "The fault in words: the field, what it must be, and the byte."),
-        ("source", "The record's place, `topic/partition/offset`."),
-        ("traceparent", "As the record's."),
-        ("tracestate", "As the record's."),
+        ("error", "The code of the error."),
+        ("detail", "The error in words: the field, what it must be, and the position in bytes."),
+        ("source", "The position of the record: `topic/partition/offset`."),
+        ("traceparent", "Copied from the record."),
+        ("tracestate", "Copied from the record."),
     ]
 
     /// A record that is invalid because its timestamp is in milliseconds.

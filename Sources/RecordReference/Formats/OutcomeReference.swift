@@ -24,50 +24,50 @@ package struct OutcomeReference: Sendable {
                 ("Nothing but the timestamp differs from what the activity shows.", "Nothing.")
             case .duplicate:
                 (
-                    "This version was settled before, or another record brings it.",
-                    "Nothing, unless a newer state had the same version: then raise `sequence`."
+                    "This version is already settled, or another record with this version is in progress.",
+                    "Nothing, unless a newer state had the same version. Then write it again with a higher `sequence`."
                 )
             case .superseded:
                 (
-                    "A newer command came before this one was sent. Its alert, if any, went with the newer state. Or the command is an end, and a newer start "
-                        + "has begun another life of the activity.",
-                    "Nothing. If an end was meant for the newer life, send it again with a later timestamp."
+                    "A newer command replaced this one before it was sent. If this one had an alert, the newer state carries it. Or the command is an end, and a "
+                        + "newer start has begun the activity again.",
+                    "Nothing. If the end was for the activity that the newer start began, send it again with a later timestamp."
                 )
             case .held:
                 (
-                    "No token is registered, or APNs calls it dead. The newest state waits for the next registration, and then has another result.",
-                    "Check that the app registers its tokens, if this stays."
+                    "No token is registered, or APNs says that the token is dead. The newest state waits for the next registration, and then has another result.",
+                    "If this continues, check whether the app registers its tokens."
                 )
             case .ended:
                 (
                     "The activity has ended, so nothing can change it.",
-                    "Stop sending to it. A start begins it again."
+                    "Send no more commands to it. Only a start begins it again."
                 )
             case .expired:
                 (
-                    "Its time was over before it could be sent.",
-                    "With a `reason`, what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. Otherwise nothing for updates; if a start "
-                        + "or an end expired, decide whether it is still of use."
+                    "The command expired or became too old before it could be sent.",
+                    "With a `reason`, do what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. Otherwise nothing for updates; for a start "
+                        + "or an end, decide whether to send it again."
                 )
             case .invalid:
                 (
-                    "The record is wrong. `reason` says how, and the dead letter has the record with the details.",
+                    "The record is invalid. `reason` has the code, and the dead letter has the record and the details.",
                     "Correct the producer. Check records with `causeway check --commands`."
                 )
             case .unregistered:
                 (
-                    "The token of a start, of a lifetime's end or of an audience's member is dead.",
+                    "The token is dead, and the command is not held, because it is a start, an end of a lifetime, or a push to a member of an audience.",
                     "Delete the token. The app registers a new one when it runs."
                 )
             case .failed:
                 (
-                    "APNs or Redis refused this command for a reason of its own, so trying again does not help.",
+                    "APNs or Redis refused this command because of its content, token or configuration, so a retry does not help.",
                     "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
                 )
             case .unknown:
                 (
-                    "A start was sent and its response was lost. The activity may exist. It is not sent again, because that could start a second one.",
-                    "Wait for the activity's registration. If none comes, start another activity."
+                    "A start was sent, and its response was lost. The activity may exist. The start is not sent again, because this could start a second activity.",
+                    "Wait for the activity's registration. If none arrives, start another activity."
                 )
             }
         self.init(outcome.name, meaning, recommendedAction)
@@ -81,7 +81,7 @@ package struct OutcomeReference: Sendable {
         case .expired:
             self.init(
                 outcome.name,
-                "The command's time was over before every member had its turn.",
+                "The command expired before every member had its turn.",
                 "Nothing. The next state reaches all members."
             )
         case .started:
@@ -101,7 +101,7 @@ package struct OutcomeReference: Sendable {
         case .failed:
             self.init(
                 outcome.name,
-                "APNs refused the push for a reason of its own.",
+                "APNs refused the push, and a retry does not help.",
                 "Read the member's own result, or `reason` and `advice` of the broadcast."
             )
         case .unregistered:
@@ -110,8 +110,8 @@ package struct OutcomeReference: Sendable {
                 "The member has left the audience: its token is dead, or it left before its push was sent.",
                 "Nothing. It joins again with its next registration."
             )
-        case .expired: self.init(outcome.name, "The command's time was over.", "Nothing.")
-        case .started: self.init(outcome.name, "A start was handed on as a command of its own.", "Read its result.")
+        case .expired: self.init(outcome.name, "The command expired before the push was sent.", "Nothing.")
+        case .started: self.init(outcome.name, "A start was written as a separate command.", "Read its result.")
         }
     }
 }

@@ -18,38 +18,38 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "alertExpired",
             "`accepted`, `delivered`, `superseded`",
-            "The alert was older than `expiration.alertSeconds`. The state went without it.",
+            "The alert was older than `expiration.alertSeconds`, so the state was sent without it.",
             "Nothing. Send alerts in time, or raise `expiration.alertSeconds`."
         ),
         ReasonReference(
             "alertDidNotFit",
             "`accepted`, `superseded`",
-            "An older alert did not fit into 4,096 bytes with the newer state. The state went without it.",
+            "An older alert did not fit into 4,096 bytes together with the newer state, so the state was sent without it.",
             "Keep alerts and states small enough to fit together."
         ),
         ReasonReference(
             "activityUnknown",
             "`expired`",
-            "Redis does not know the activity, and the command is older than an activity lives: 8 h for an update, 12 h for an end.",
-            "Compare the activity's id with its registration. If the ids are equal, the activity is too old: start another."
+            "Redis does not know the activity, and the command is too old: more than 8 h for an update, or 12 h for an end.",
+            "Compare the activity's id with its registration. If the ids are equal, the activity is too old: start another activity."
         ),
         ReasonReference(
             "activityOver8Hours",
             "`ended`",
             "The activity began more than 8 h ago, so Apple has ended it.",
-            "Start another activity, or let the policy do so: `lifetimeSeconds`, `afterLifetime`."
+            "Start another activity, or use a policy with `lifetimeSeconds` and `afterLifetime`, which restarts activities."
         ),
         ReasonReference(
             "startBudget",
             "`expired`",
-            "The device's budget of starts was empty until the start's time was over.",
+            "The device's budget of starts was empty until the start became too old.",
             "Start fewer activities on one device, or raise the policy's `startBudget`."
         ),
         ReasonReference(
             "heldStartsFull",
             "`failed`",
             "Too many starts wait for this device's token.",
-            "Register the device's push-to-start token, and do not start more before that."
+            "Register the device's push-to-start token before you send more starts."
         ),
         ReasonReference(
             "no key for this environment",
@@ -60,14 +60,14 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "fanoutRecordTooLarge",
             "`failed`",
-            "The broker refuses the fan-out record for its size.",
+            "The fan-out record is too large for the broker.",
             "Raise `max.message.bytes` of the fan-out topic."
         ),
         ReasonReference(
             "noResponse",
             "`unknown`, `expired`",
-            "The push was sent and the connection was lost before APNs responded.",
-            "With `unknown`: wait for the activity's registration before you start another. With `expired`: nothing."
+            "The push was sent, and the connection was lost before APNs responded.",
+            "With `unknown`: wait for the activity's registration before you start another activity. With `expired`: nothing."
         ),
         ReasonReference(
             "notProcessed",
@@ -79,7 +79,7 @@ package struct ReasonReference: Sendable {
             "malformedPush",
             "`failed`",
             "The push cannot be written as a request to APNs.",
-            "Report it."
+            "Report this as a defect of Causeway."
         ),
         ReasonReference(
             "noReason",
@@ -104,7 +104,7 @@ package struct ReasonReference: Sendable {
             "`invalid`",
             "The app's phones cannot decode the attributes or the content state: see the app's `shapes`. The dead letter "
                 + "names the path, the value and the type that is expected.",
-            "Correct what the dead letter names, or write the app's shapes again."
+            "Correct what the dead letter names, or generate the app's shapes again."
         ),
         ReasonReference(
             "missingKey",
@@ -115,14 +115,14 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "notDeferred",
             "`invalid`",
-            "Somebody else wrote to the deferred topic.",
+            "A program that is not a worker wrote to the deferred topic.",
             "Let only workers write to the deferred topic."
         ),
         ReasonReference(
             "unexpected reply of the admit script",
             "`failed`",
-            "The reply of the Redis script is not one that Causeway knows.",
-            "Look for other programs that write to this Redis. Report it."
+            "Causeway does not know this reply of the Redis script.",
+            "Check whether other programs write to this Redis. If not, report this as a defect of Causeway."
         ),
         ReasonReference(
             "unexpected reply of the audience script",
@@ -133,7 +133,7 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "Redis refused the admission",
             "`failed`",
-            "Redis refused this very call. The worker's log has the error.",
+            "Redis refused the call for this command. The worker's log has the error.",
             "Correct what the error names, for example the user's rights, and send the command again."
         ),
     ]

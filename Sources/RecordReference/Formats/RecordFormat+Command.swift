@@ -8,17 +8,17 @@ extension RecordFormat {
         topicConfigurationKey: "commands",
         topic: "causeway.commands",
         introduction: """
-            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is passed on byte for \
-            byte. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
+            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is sent to APNs \
+            unchanged. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
             4,096 bytes, or 5,120 if `channel` is an id.
             """,
         keyMeaning: """
-            the activity's id, or the audience's id, or the channel's id. Records with the same address must have the same key: a \
+            the activity's id, or the audience's id, or the channel's id. Records with the same address must have the same key, so that a \
             partition keeps their order.
             """,
         headers: [
-            ("traceparent", "W3C Trace Context. The result has it, too."),
-            ("tracestate", "As `traceparent`."),
+            ("traceparent", "W3C Trace Context. It is copied to the result."),
+            ("tracestate", "W3C Trace Context. It is copied to the result."),
         ],
         isWrittenByProducers: true,
         variants: [
@@ -45,15 +45,15 @@ private enum CommandFormat {
                 "app",
                 .identifier,
                 .always,
-                "The app's bundle id, without escapes. The worker's configuration must have it."
+                "The app's bundle id, without escapes. It must be in the worker's configuration."
             ),
             RecordField(
                 "activity",
                 .identifier,
                 .sometimes("address"),
                 """
-                The activity's id, which you choose: one Live Activity on one device. In a start to an audience it is the template of \
-                the ids, and `{device}` in it becomes each device's id.
+                The activity's id, which you choose. It identifies one Live Activity on one device. In a start to an audience, it is \
+                the template of the ids: `{device}` is replaced by each device's id.
                 """
             ),
             RecordField(
@@ -67,8 +67,8 @@ private enum CommandFormat {
                 .either([.channelIdentifier, .boolean]),
                 .sometimes("address, or with `audience`"),
                 """
-                An id: a broadcast channel that you manage yourself. `true` beside `audience`: the audience must have a channel, even \
-                if no pattern of the configuration matches it.
+                The id of a broadcast channel that you manage yourself. Or `true` together with `audience`: the audience gets a \
+                channel, even if no pattern of the configuration matches it.
                 """
             ),
             RecordField(
@@ -88,13 +88,13 @@ private enum CommandFormat {
                         typeText: "object without the key `aps`"
                     )
                 ),
-                "Your own keys, which are beside `aps` in the body."
+                "Your own keys. In the body, they are next to `aps`."
             ),
             RecordField(
                 "id",
                 .name(bytesMax: Limits.commandIdentifierBytesMax),
-                "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`. `lifetime:` begins "
-                    + "the names of Causeway's own commands."
+                "The id of the command in its result. Default: its position in Kafka, `topic/partition/offset`. Ids that begin with "
+                    + "`lifetime:` are for Causeway's own commands."
             ),
             RecordField(
                 "sequence",
@@ -116,13 +116,13 @@ private enum CommandFormat {
                 "token",
                 .token,
                 .sometimes("with `environment`"),
-                "The activity's update token, or the device's push-to-start token, as a registration would bring it."
+                "The activity's update token, or the device's push-to-start token, in the same form as in a registration."
             ),
             RecordField(
                 "environment",
                 .environment,
                 .sometimes("with `token` or a channel's id"),
-                "Where the token or the channel is from. Default for a channel: `production`."
+                "The environment of the token or the channel. Default for a channel: `production`."
             ),
         ],
         unlistedKeys: .refused,
@@ -141,15 +141,15 @@ private enum CommandFormat {
                 "timestamp",
                 .unixSeconds,
                 .always,
-                "When this state was true. The newest wins. At most \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
+                "The time at which this state was true. The newest state replaces older ones. At most \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
             ),
             RecordField(
                 "content-state",
                 .appObject,
                 .sometimes("required, except in an end"),
                 """
-                The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is seconds since 2001, not \
-                since 1970. If the phone cannot decode it, the phone shows nothing new.
+                The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is a number of seconds since \
+                2001, not since 1970. If the phone cannot decode the content state, it shows nothing new.
                 """
             ),
             RecordField(
@@ -168,23 +168,23 @@ private enum CommandFormat {
                 "alert",
                 .object(alert),
                 .sometimes("in a start, otherwise optional"),
-                "Rings and lights up the screen."
+                "The alert, which plays a sound and lights up the screen."
             ),
             RecordField(
                 "stale-date",
                 .number,
-                "UNIX seconds. After it the system marks the activity as outdated. APNs keeps an undelivered update until this time, 8 hours at most."
+                "UNIX seconds. After this time, the system marks the activity as outdated. APNs stores an undelivered update until this time, 8 hours at most."
             ),
             RecordField(
                 "dismissal-date",
                 .number,
                 .sometimes("only in an end"),
-                "UNIX seconds. When the ended activity leaves the Lock Screen, 4 hours later at most; a past time means at once."
+                "UNIX seconds. At this time, the system removes the ended activity from the Lock Screen: at most 4 hours after the end, or at once if the time is past."
             ),
             RecordField(
                 "relevance-score",
                 .number,
-                "The highest of an app's activities is shown in the Dynamic Island."
+                "Of an app's activities, the Dynamic Island shows the one with the highest score."
             ),
             RecordField(
                 "input-push-token",
@@ -196,7 +196,7 @@ private enum CommandFormat {
                 "input-push-channel",
                 .name(bytesMax: Limits.stringBytesMax),
                 .sometimes("only in a start"),
-                "The id of the channel on which the activity begins (iOS 18)."
+                "The id of the broadcast channel to which the new activity subscribes (iOS 18)."
             ),
         ],
         unlistedKeys: .passedOn,
@@ -247,7 +247,7 @@ extension CommandFormat {
     ]
 
     private static let channelCommandRule = RecordRule(
-        "A command with the id of a channel has no `activity`, `audience`, `device` or `token`, and is no start.",
+        "A command with the id of a channel has no `activity`, `audience`, `device` or `token`, and is not a start.",
         [
             "if": ["required": ["channel"], "properties": ["channel": ["type": "string"]]],
             "then": [
@@ -273,7 +273,7 @@ extension CommandFormat {
 
     private static let activityCommandRule = RecordRule(
         "Every other command has an `activity` and no `channel`. A start has a `device`; an update or end has none. `token` and "
-            + "`environment` come together.",
+            + "`environment` are both present or both absent.",
         [
             "if": [
                 "not": [
@@ -330,7 +330,7 @@ extension CommandFormat {
     )
 
     private static let contentStateRule = RecordRule(
-        "Only an end may lack `content-state`.",
+        "Only in an end is `content-state` optional.",
         ["if": ["properties": ["event": ["const": "end"]]], "else": ["required": ["content-state"]]]
     )
 }

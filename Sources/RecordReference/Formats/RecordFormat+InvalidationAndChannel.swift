@@ -8,8 +8,8 @@ extension RecordFormat {
         topicConfigurationKey: "invalidations",
         topic: "causeway.invalidations",
         introduction: """
-            Workers write one for each token that APNs calls dead. Delete the token from your own tables if you have no later one. \
-            Workers have already stopped using it.
+            Workers write one invalidation for each token that APNs reports as dead. Delete the token from your own tables, unless the app \
+            has registered it again since `invalidAt`. Workers no longer use it.
             """,
         keyMeaning: "the activity's id, or the device's id.",
         headers: [],
@@ -35,19 +35,19 @@ extension RecordFormat {
                             "The device whose push-to-start token is dead."
                         ),
                         RecordField("token", .token, .always, "The token."),
-                        RecordField("environment", .environment, .always, "Of the token."),
+                        RecordField("environment", .environment, .always, "The environment of the token."),
                         RecordField(
                             "reason",
                             .text,
                             .always,
-                            "`ExpiredToken`: the activity ended or was dismissed. `Unregistered`: the app was deleted. `BadDeviceToken`: no "
+                            "`ExpiredToken`: the activity ended or was dismissed. `Unregistered`: the app was deleted. `BadDeviceToken`: not a "
                                 + "token of this environment."
                         ),
                         RecordField(
                             "invalidAt",
                             .count,
                             .always,
-                            "Since when the token is dead, UNIX milliseconds: Apple's time if APNs named one."
+                            "The time since which the token is dead, UNIX milliseconds. It is Apple's time if APNs sent one."
                         ),
                     ],
                     unlistedKeys: .ignored,
@@ -70,8 +70,8 @@ extension RecordFormat {
         topicConfigurationKey: "channels",
         topic: "causeway.channels",
         introduction: """
-            Workers write which audience has which broadcast channel, so that an app can start activities on it. A tombstone says that the \
-            channel was deleted. The topic is compacted.
+            Workers write here which broadcast channel an audience has, so that apps can start activities on the channel. A tombstone \
+            means that the channel was deleted. The topic is compacted.
             """,
         keyMeaning: "`app/environment/audience`.",
         headers: [],
@@ -101,14 +101,14 @@ extension RecordFormat {
                             "storage",
                             .choice(ChannelStoragePolicy.allCases.map(\.name.description)),
                             .always,
-                            "What APNs keeps for phones that are offline: nothing, or the newest message."
+                            "What APNs stores for offline phones: nothing, or the newest message."
                         ),
-                        RecordField("createdAt", .count, .always, "UNIX milliseconds."),
+                        RecordField("createdAt", .count, .always, "The time of the creation, UNIX milliseconds."),
                         RecordField(
                             "state",
                             .choice(["active", "deleting"]),
                             .always,
-                            "`deleting`: a worker is deleting it. Start nothing on it."
+                            "`deleting`: a worker is deleting the channel. Start no activities on it."
                         ),
                         RecordField(
                             "deleteAfter",

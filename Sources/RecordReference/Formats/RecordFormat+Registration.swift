@@ -45,7 +45,7 @@ private enum RegistrationFormat {
                 "registeredAt",
                 .unixMilliseconds,
                 .always,
-                "When the app got the token. Of two registrations the later one counts, and a token is dead only if APNs says so later."
+                "The time at which the app got the token. Of two registrations, the one with the later time applies. A token is dead only if APNs reports it for a time after this one."
             ),
             RecordField("token", .token, .always, "The bytes of the token in hexadecimal digits."),
             RecordField(
@@ -58,7 +58,7 @@ private enum RegistrationFormat {
                 "device",
                 .identifier,
                 .sometimes("unless `activity`"),
-                "The device, by an id that you choose, whose push-to-start token this is."
+                "The device of the push-to-start token. You choose its id."
             ),
             RecordField(
                 "attributesType",
@@ -70,7 +70,7 @@ private enum RegistrationFormat {
                 "frequentUpdates",
                 .boolean,
                 .sometimes("only with `activity`"),
-                "`ActivityAuthorizationInfo().frequentPushesEnabled`. `true` widens the budget. Default: `false`."
+                "`ActivityAuthorizationInfo().frequentPushesEnabled`. `true` selects the larger budget, `frequentBudget`. Default: `false`."
             ),
             RecordField(
                 "shows",
@@ -81,13 +81,13 @@ private enum RegistrationFormat {
             RecordField(
                 "audiences",
                 .array(of: .identifier, countMax: Limits.audiencesPerRegistrationMax),
-                "All audiences of the activity or device. It leaves the audiences that are not named. Default: none."
+                "All audiences of the activity or device. It leaves all audiences that are not in this list. Default: none."
             ),
             RecordField(
                 "channels",
                 .boolean,
                 .sometimes("only with `device`"),
-                "`true`: the device has iOS 18 or newer, so activities may begin on a broadcast channel. Default: `false`."
+                "`true`: the device has iOS 18 or newer, so its activities can use a broadcast channel. Default: `false`."
             ),
         ],
         unlistedKeys: .refused,

@@ -8,14 +8,15 @@ extension RecordFormat {
         topicConfigurationKey: "results",
         topic: "causeway.results",
         introduction: """
-            Workers write what became of each command. There are four kinds of record, because a command to an audience has several \
-            results; tell them apart by the field that only they have. A result may come twice after a crash: `command` and `outcome` are \
-            then the same. Ignore keys that you do not know.
+            Workers write the outcome of each command. There are four kinds of result, because a command to an audience has several \
+            results. Each kind has a field that the other kinds do not have. After a crash, a result may be written twice, with the same \
+            `command` and `outcome`. Ignore keys that you do not know.
             """,
         keyMeaning:
-            "the activity's id, the audience's id or the channel's id, as the command's; for an `invalid` record its own key.",
+            "the id of the command's activity, audience or channel; for an `invalid` record, the key of that record.",
         headers: [
-            ("traceparent", "As the command's; with tracing, the worker's span."), ("tracestate", "As the command's."),
+            ("traceparent", "The command's; with tracing, it names the worker's span."),
+            ("tracestate", "The command's."),
         ],
         isWrittenByProducers: false,
         variants: [commandResult, rangeResult, audienceResult, broadcastResult]
@@ -25,9 +26,9 @@ extension RecordFormat {
         name: "commandResult",
         title: "Result of a command",
         introduction: """
-            It has `attempts`. Each command to an activity has one, and so has a start that a start to an audience became. A command to an \
-            audience or a channel has one if it was not sent at all. A member whose push failed for a reason of its own has one, with \
-            the audience's id and `failed` or `unregistered`. A registration that is `invalid` has one.
+            It has `attempts`. Each command to an activity has such a result, and so has each start that a start to an audience causes. A \
+            command to an audience or a channel has it only if nothing was sent. A member of an audience has it if APNs refused its push; \
+            the result has the audience's id and the outcome `failed` or `unregistered`. An `invalid` registration has it, too.
             """,
         shape: RecordShape(
             [ResultFields.command, ResultFields.appIfKnown] + ResultFields.addressFields + [
@@ -40,32 +41,32 @@ extension RecordFormat {
                 RecordField(
                     "superseded",
                     .count,
-                    "How many older commands this one replaced that have no result of their own."
+                    "The number of older commands that this one replaced and that have no result of their own."
                 ),
                 ResultFields.status, ResultFields.reason,
                 RecordField(
                     "cause",
                     .choice(["lifetime"]),
-                    "Present if Causeway made the command itself. `lifetime`: the `lifetimeSeconds` of the activity's policy were over. With a "
-                        + "`device`, the result is of the start that follows such an end (`afterLifetime`)."
+                    "Present if Causeway wrote the command itself. `lifetime`: the `lifetimeSeconds` of the activity's policy were over. If the result has a "
+                        + "`device`, the command is the start after such an end (`afterLifetime`)."
                 ),
-                RecordField("apnsId", .uuid, "`apns-id` of the push. Apple's console finds the push by it."),
-                RecordField("priority", .integerChoice([5, 10]), "As it was sent."),
+                RecordField("apnsId", .uuid, "The `apns-id` of the push, with which Apple's console finds the push."),
+                RecordField("priority", .integerChoice([5, 10]), "The priority of the push that was sent."),
                 ResultFields.demoted,
                 RecordField(
                     "budgetLeft",
                     .count,
-                    "Pushes of priority 10 that the activity's budget allows now. Present if the budget was asked."
+                    "How many pushes of priority 10 the activity's budget still allows. Present if the budget was checked."
                 ),
                 ResultFields.dropped,
                 RecordField("policy", .policyName, "The policy that the command named."),
-                RecordField("attempts", .count, .always, "Requests to APNs."),
+                RecordField("attempts", .count, .always, "The number of requests to APNs."),
                 ResultFields.sentTimestamp,
                 ResultFields.source,
                 ResultFields.times([
-                    .record, .init("received", "The worker read the record."), .admitted,
-                    .init("sent", "The last push left."),
-                    .init("responded", "APNs responded to it."),
+                    .record, .init("received", "The worker received the record."), .admitted,
+                    .init("sent", "The last push was sent."),
+                    .init("responded", "APNs responded to the last push."),
                 ]),
             ],
             unlistedKeys: .ignored
@@ -103,7 +104,7 @@ extension RecordFormat {
     private static let audienceResult = Variant(
         name: "audienceResult",
         title: "Result of a command to an audience",
-        introduction: "It has `ranges`. It comes when the last range or broadcast is done, and has the sums.",
+        introduction: "It has `ranges`. It is written after the last range or broadcast, and has the sums.",
         shape: RecordShape(
             [
                 ResultFields.command, ResultFields.app, ResultFields.audience, ResultFields.fanoutOutcome,
@@ -113,11 +114,11 @@ extension RecordFormat {
                     ResultFields.outcomeCounts,
                     "How many broadcasts of the command had each outcome. Absent if the audience has no channel."
                 ),
-                RecordField("channel", .choice(["none"]), "The audience should have a channel and had none in time."),
+                RecordField("channel", .choice(["none"]), "The audience should have a channel, but had none in time."),
                 RecordField(
                     "channelReason",
                     .choice(ChannelAbsence.allCases.map(\.name.description)),
-                    "Why. `notInTime`: the command waited 2 s. `refused`: APNs refused to create it, see the worker's log. `notAwaited`: "
+                    "Why there was no channel. `notInTime`: the command waited 2 s. `refused`: APNs refused to create it, see the worker's log. `notAwaited`: "
                         + "another command waited without success less than a minute ago."
                 ),
                 RecordField("ranges", .integer(1...256), .always, "How many ranges the audience was divided into."),
@@ -127,7 +128,7 @@ extension RecordFormat {
                     "The alert was too old, so the state was sent without it."
                 ),
                 ResultFields.demoted, ResultFields.dropped,
-                RecordField("timestamp", .unixSeconds, .always, "`aps.timestamp` as it was sent."),
+                RecordField("timestamp", .unixSeconds, .always, "`aps.timestamp` of the push."),
                 ResultFields.source,
                 ResultFields.times([.record, .admitted, .first, .last]),
             ],
@@ -150,7 +151,7 @@ extension RecordFormat {
                 ResultFields.command, ResultFields.app,
                 RecordField("audience", .text, "The audience; absent if the command named the channel itself."),
                 RecordField("channel", .text, .always, "The channel's id."),
-                RecordField("environment", .environment, .always, "Of the channel."),
+                RecordField("environment", .environment, .always, "The environment of the channel."),
                 RecordField(
                     "outcome",
                     .choice(MemberOutcome.allCases.map(\.name.description)),
@@ -179,7 +180,7 @@ private enum ResultFields {
         "command",
         .text,
         .always,
-        "The command's `id`, or its place `topic/partition/offset` if it has none."
+        "The command's `id`. If it has none: the position of its record, `topic/partition/offset`."
     )
     static let app = RecordField("app", .text, .always, "The app's bundle id.")
     static let appIfKnown = RecordField(
@@ -189,9 +190,9 @@ private enum ResultFields {
     )
     static let addressFields = [
         RecordField("activity", .text, "The activity."),
-        RecordField("audience", .text, "The audience: of the command, or of the member whose push failed."),
+        RecordField("audience", .text, "The audience of the command, or of the member whose push failed."),
         RecordField("channel", .text, "The channel that the command named itself, with its `environment`."),
-        RecordField("environment", .environment, .sometimes("with `channel`"), "Of the channel."),
+        RecordField("environment", .environment, .sometimes("with `channel`"), "The environment of the channel."),
         RecordField("device", .text, "The device of a start."),
     ]
     static let audience = RecordField("audience", .text, .always, "The audience.")
@@ -200,18 +201,18 @@ private enum ResultFields {
     static let demoted = RecordField(
         "demoted",
         .boolean,
-        "`true`: a push of priority 10 was sent at 5, because a budget did not allow 10."
+        "`true`: the command requested priority 10 and was sent at 5, because a budget did not allow 10."
     )
     static let dropped = RecordField(
         "dropped",
         .array(of: .text, countMax: OversizeFields.countMax),
-        "The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. A command that was held "
-            + "for a token and is sent later names them in its result `held` only."
+        "The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. If a command was held "
+            + "for a token and is sent later, only its result `held` names them."
     )
     static let sentTimestamp = RecordField(
         "timestamp",
         .unixSeconds,
-        "`aps.timestamp` as it was sent. It can be later than the command's, because it must be later than the last one."
+        "`aps.timestamp` of the push. It can be later than the command's, because it must be later than that of the previous push."
     )
     static let fanoutOutcome = RecordField(
         "outcome",
@@ -222,7 +223,7 @@ private enum ResultFields {
     static let outcomeCounts = FieldType.object(
         RecordShape(
             MemberOutcome.allCases.map {
-                RecordField($0.name.description, .count, "How many had it. Absent if none had.")
+                RecordField($0.name.description, .count, "How many had this outcome. Absent if none had it.")
             },
             unlistedKeys: .ignored,
             typeText: "object: a count for each outcome that occurred"
@@ -234,15 +235,15 @@ private enum ResultFields {
         .object(
             RecordShape(
                 [
-                    RecordField("topic", .text, .always, "The topic from which the command was read."),
-                    RecordField("partition", .count, .always, "Its partition."),
-                    RecordField("offset", .count, .always, "Its offset."),
+                    RecordField("topic", .text, .always, "The topic of the record."),
+                    RecordField("partition", .count, .always, "The partition of the record."),
+                    RecordField("offset", .count, .always, "The offset of the record."),
                 ],
                 unlistedKeys: .ignored
             )
         ),
         .always,
-        "The command's record."
+        "The position of the command's record."
     )
 
     struct TimeField {
@@ -255,7 +256,7 @@ private enum ResultFields {
         }
 
         static let record = TimeField("record", "The time of the command's record.")
-        static let admitted = TimeField("admitted", "Redis decided.")
+        static let admitted = TimeField("admitted", "Redis decided about the command.")
         static let first = TimeField("first", "APNs' first response.")
         static let last = TimeField("last", "APNs' last response.")
     }
@@ -271,7 +272,7 @@ private enum ResultFields {
                 )
             ),
             .always,
-            "When it happened."
+            "The times of the command's steps."
         )
     }
 }

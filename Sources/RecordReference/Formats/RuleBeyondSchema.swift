@@ -14,11 +14,11 @@ package enum RuleBeyondSchema: CaseIterable, Sendable {
     package var text: String {
         switch self {
         case .strictJSON:
-            "A parser may accept what RFC 8259 forbids: half of a surrogate pair, `NaN`, a byte order mark, other encodings."
-        case .duplicateKeys: "A key must not occur twice. A parser keeps one of them."
+            "Some parsers accept what RFC 8259 forbids: half of a surrogate pair, `NaN`, a byte order mark, other encodings."
+        case .duplicateKeys: "A key must not occur twice. Parsers usually keep one of the two and report no error."
         case .lengthsInBytes:
-            "Lengths are bytes in UTF-8. `maxLength` counts characters, so a name that is not ASCII may be too long."
-        case .integerForms: "`1.0`, `1e3` and `-0` are integers for a schema. The worker reads only digits."
+            "Lengths are numbers of bytes in UTF-8. `maxLength` counts characters, so a name that is not ASCII may be too long."
+        case .integerForms: "`1.0`, `1e3` and `-0` are integers for a schema. The worker accepts only digits."
         case .noEscapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."
         case .sizeLimits:
             """

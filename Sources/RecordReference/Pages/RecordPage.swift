@@ -22,7 +22,7 @@ package enum RecordPage {
         records by the worker's own rules. The names of the topics are the defaults of `kafka.topics`.
 
         Swift servers can use the library `CausewayRecords` of this package; [Examples/producers](../Examples/producers) has producers in \
-        other languages. `causeway.deferred` and `causeway.fanout` are internal: write nothing to them.
+        other languages. `causeway.deferred` and `causeway.fanout` are internal: do not write to them.
 
         """
 

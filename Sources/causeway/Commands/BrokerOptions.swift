@@ -5,13 +5,13 @@ import CausewayConfiguration
 struct BrokerOptions: ParsableArguments {
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Brokers, host:port, several separated by commas.", valueName: "servers")
+        help: ArgumentHelp("The brokers, host:port, separated by commas.", valueName: "servers")
     )
     var bootstrapServers: String?
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, for its brokers, properties and topics.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration: its brokers, properties and topics are used.", valueName: "file")
     )
     var config: String?
 

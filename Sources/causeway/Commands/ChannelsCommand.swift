@@ -11,8 +11,8 @@ struct ChannelsCommand: AsyncParsableCommand {
         commandName: "channels",
         abstract: "Show and manage the broadcast channels of audiences.",
         discussion: """
-            A worker creates an audience's channel when its first command needs one, and deletes it some time after the \
-            audience has ended. These commands show the channels, and let you do the worker's steps by hand.
+            A worker creates an audience's channel when a command needs it, and deletes the channel some time after the \
+            audience has ended. With these commands you show, create and delete channels yourself.
 
             Examples:
               causeway channels list -c causeway.yaml
@@ -57,14 +57,14 @@ struct ChannelOptions: ParsableArguments {
             throw ExitCode.configurationFault
         }
         guard let keeper else {
-            StandardStreams.printError("causeway channels \(name): no app may have channels in any of its environments")
+            StandardStreams.printError("causeway channels \(name): no configured app has an environment with channels")
             throw ExitCode.configurationFault
         }
         let appEnvironments = await keeper.appEnvironments
             .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
         guard appEnvironments.count == 1 else {
             let choices = await keeper.appEnvironments.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
-            throw ValidationError("choose one with --app and --environment: \(choices)")
+            throw ValidationError("several environments have channels; use --app and --environment: \(choices)")
         }
         do {
             try await body(keeper, appEnvironments[0])
@@ -79,7 +79,7 @@ struct ChannelOptions: ParsableArguments {
 
     private static func print(_ event: ChannelEvent, _ name: String) {
         switch event {
-        case .lost(let entry): StandardStreams.printError("\(entry.audience): \(entry.channel) is not in APNs")
+        case .lost(let entry): StandardStreams.printError("\(entry.audience): APNs does not have \(entry.channel)")
         case .failed(let text, _, _): StandardStreams.printError("causeway channels \(name): \(text)")
         default: break
         }
@@ -95,7 +95,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ChannelOptions
 
-    @Flag(help: "Print a line of JSON for each, as in the topic.")
+    @Flag(help: "Print one line of JSON for each channel, as in the channels topic.")
     var json = false
 
     func run() async throws {
@@ -138,7 +138,7 @@ struct ShowChannelCommand: AsyncParsableCommand {
             }
             StandardStreams.printOutput(entry.textLine)
             StandardStreams.printOutput(
-                existsAtAPNs ? "APNs has it" : "APNs does not have it: causeway channels reconcile"
+                existsAtAPNs ? "APNs has it" : "APNs does not have it; causeway channels reconcile creates it again"
             )
             if !existsAtAPNs { throw ExitCode.failure }
         }
@@ -166,7 +166,7 @@ struct CreateChannelCommand: AsyncParsableCommand {
 struct DeleteChannelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
-        abstract: "Delete an audience's channel for good. Its subscribers get no more broadcasts."
+        abstract: "Delete an audience's channel permanently. Its subscribers get no more broadcasts."
     )
 
     @OptionGroup var options: ChannelOptions
@@ -192,15 +192,15 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         commandName: "reconcile",
         abstract: "Compare APNs' list of channels with the known ones, and repair the differences.",
         discussion: """
-            A channel that a crash left without an owner is deleted. A channel that somebody else deleted is created \
-            again. A channel that is due is deleted. Channels that others made are counted and left alone. A worker does \
-            the same once a day, and soon after a creation whose outcome is unknown.
+            This command deletes channels that a crash left without an owner, and channels whose deletion is due. It creates \
+            channels again that another program deleted. It counts channels of other programs and does not change them. A \
+            worker does the same once a day, and soon after a creation whose outcome is unknown.
             """
     )
 
     @OptionGroup var options: ChannelOptions
 
-    @Flag(help: "Delete all unknown channels, including those of others.")
+    @Flag(help: "Also delete all unknown channels, including those of other programs.")
     var deleteUnknown = false
 
     func run() async throws {
@@ -209,15 +209,18 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
             StandardStreams.printOutput(
                 "deleted without an owner: \(reconciliation.channelsToDelete.count), deleted when due: \(reconciliation.entriesToDelete.count), "
                     + "created again: \(reconciliation.lostEntries.count), published: \(reconciliation.unpublishedEntries.count), "
-                    + "of others: \(reconciliation.possiblyForeignChannels.count)"
+                    + "of other programs: \(reconciliation.possiblyForeignChannels.count)"
             )
             if reconciliation.hasCreationUnderWay {
-                StandardStreams.printError("channels are being created: unknown ones are left. Run it again later")
+                StandardStreams.printError(
+                    "workers are creating channels, so unknown channels were not deleted. Run this command again later"
+                )
                 throw ExitCode.failure
             }
             if reconciliation.hasUnreadableChannel {
                 StandardStreams.printError(
-                    "the channel of an entry cannot be read: unknown ones are left. Correct the entry, and run it again"
+                    "an entry of the registry cannot be read, so unknown channels were not deleted. Correct the entry, and run this "
+                        + "command again"
                 )
                 throw ExitCode.failure
             }

@@ -10,26 +10,25 @@ struct CheckCommand: ParsableCommand {
         commandName: "check",
         abstract: "Check a configuration, commands and registrations, without sending anything.",
         discussion: """
-            Applies the same rules as the worker, so producers can run it in their builds. It reads the keys and \
-            certificates that the configuration names, if they exist here, and makes librdkafka's clients without \
-            connecting them. Each fault is one line on \
-            standard output: file:line: message. With a configuration, records must name its apps and policies, and \
-            commands must fit the shapes of their apps, if the files of shapes exist here; what a policy drops from a \
-            body that is too large is named on standard error. \
-            Warnings, for values that are allowed but rarely intended, go to standard error.
+            This command applies the same rules as the worker, so producers can run it in their builds. It reads the keys \
+            and certificates that the configuration names, if these files exist on this machine, and creates librdkafka's \
+            clients without connecting them. It prints each error as one line on standard output: file:line: message. With a \
+            configuration, the apps and policies of records must be in it, and commands must fit the shapes of their apps, if \
+            the files of shapes exist. Standard error gets warnings about values that are allowed but rarely intended, and \
+            the fields that a policy drops from a body that is too large.
 
             Examples:
               causeway check --config causeway.yaml
               causeway check --commands goal.json --commands updates.jsonl --registrations tokens.jsonl
               producer --dry-run | causeway check --commands -
 
-            Exit codes: 0 no faults; 1 faults; 64 the command line is wrong.
+            Exit codes: 0 no errors; 1 errors; 64 the command line is wrong.
             """
     )
 
     @OptionGroup var configurationFile: ConfigurationFileOption
 
-    @Flag(help: "Require that the files named in the configuration exist here.")
+    @Flag(help: "Require that the files named in the configuration exist on this machine.")
     var files = false
 
     @Option(help: ArgumentHelp("Commands, or - for standard input. Repeatable.", valueName: "file"))
@@ -40,7 +39,7 @@ struct CheckCommand: ParsableCommand {
 
     func validate() throws {
         guard configurationFile.config != nil || !commands.isEmpty || !registrations.isEmpty else {
-            throw ValidationError("name something to check: --config, --commands or --registrations")
+            throw ValidationError("nothing to check: add --config, --commands or --registrations")
         }
         guard (commands + registrations).count(where: { $0 == "-" }) <= 1 else {
             throw ValidationError("standard input can be named only once")
@@ -99,16 +98,16 @@ struct CheckCommand: ParsableCommand {
             StandardStreams.printError("configuration: \(Self.faultCountText(configurationFaultCount))")
         }
         if !commands.isEmpty || !registrations.isEmpty {
-            StandardStreams.printError("records checked: \(recordCheck.recordCount), faults: \(recordFaultCount)")
+            StandardStreams.printError("records checked: \(recordCheck.recordCount), errors: \(recordFaultCount)")
         }
         if configurationFaultCount + recordFaultCount > 0 { throw ExitCode.failure }
     }
 
     private static func faultCountText(_ faultCount: Int) -> String {
         switch faultCount {
-        case 0: "no faults"
-        case 1: "1 fault"
-        default: "\(faultCount) faults"
+        case 0: "no errors"
+        case 1: "1 error"
+        default: "\(faultCount) errors"
         }
     }
 }

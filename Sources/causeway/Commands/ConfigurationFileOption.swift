@@ -5,7 +5,7 @@ import CausewayConfiguration
 struct ConfigurationFileOption: ParsableArguments {
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration. The environment overrides it.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration. Environment variables override it.", valueName: "file")
     )
     var config: String?
 

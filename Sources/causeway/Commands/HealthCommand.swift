@@ -11,9 +11,9 @@ struct HealthCommand: ParsableCommand {
         commandName: "health",
         abstract: "Check the health of a worker.",
         discussion: """
-            Requests /livez, or another page, and prints the response. Without options it finds the one worker that runs here \
-            and uses the address where that worker really listens, whatever its file says by now. If no worker is visible, \
-            it uses CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or else port 9464. If several run, choose one by an option.
+            This command requests /livez or another page, and prints the response. Without options, it finds the worker that \
+            runs on this machine, and the address on which this worker listens. If it finds no worker, it uses \
+            CAUSEWAY_HTTP_HOST and CAUSEWAY_HTTP_PORT, or port 9464. If several workers run, choose one with an option.
 
             Examples:
               causeway health
@@ -41,7 +41,7 @@ struct HealthCommand: ParsableCommand {
 
     func validate() throws {
         if [url != nil, config != nil, process != nil].count(where: { $0 }) > 1 {
-            throw ValidationError("--url, --config and --process exclude each other")
+            throw ValidationError("use only one of --url, --config and --process")
         }
         if let url, HTTPAddress(url: url) == nil {
             throw ValidationError("--url must be http://HOST:PORT/PAGE")
@@ -57,7 +57,7 @@ struct HealthCommand: ParsableCommand {
             if response.status == 404 {
                 let page = url ?? "http://\(address.server)\(address.path)"
                 throw Self.reportFailure(
-                    "\(page) is no page of a worker (404); its pages are /livez, /readyz, /statusz and /metrics"
+                    "a worker has no page \(page) (404); its pages are /livez, /readyz, /statusz and /metrics"
                 )
             }
             guard response.status == 200 else { throw ExitCode(1) }
@@ -72,7 +72,7 @@ struct HealthCommand: ParsableCommand {
         if let config { return try address(of: ConfigurationLoading.load(path: config, requiresFiles: false).http) }
         if let process {
             guard let address = WorkerProcess(identifier: process).listeningAddress else {
-                throw Self.reportFailure("process \(process) does not listen, or this user may not inspect it")
+                throw Self.reportFailure("process \(process) listens on no port, or this user may not inspect it")
             }
             return HTTPAddress(host: address.host, port: address.port, path: "/livez")
         }
@@ -83,7 +83,7 @@ struct HealthCommand: ParsableCommand {
         if workers.count > 1 {
             let names = workers.map { "\($0.identifier)" }.joined(separator: ", ")
             throw Self.reportFailure(
-                "several workers run here, with process ids \(names). Choose one with --process, --config or --url"
+                "several workers run on this machine, with process ids \(names). Choose one with --process, --config or --url"
             )
         }
         // The list of processes shows no address of a worker. The worker may run as another user or outside this
@@ -93,7 +93,7 @@ struct HealthCommand: ParsableCommand {
 
     private func address(of http: WorkerConfiguration.HTTP) throws -> HTTPAddress {
         guard let port = UInt16(exactly: http.port), port > 0 else {
-            throw Self.reportFailure("http.port is 0, so the worker has no pages")
+            throw Self.reportFailure("http.port is 0, so the worker serves no pages")
         }
         return HTTPAddress(host: WorkerProcess.reachableHost(http.host), port: port, path: "/livez")
     }

@@ -11,16 +11,17 @@ import Redis
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",
-        abstract: "Show what is known of an activity, a device, an audience or a whole app. Reads only.",
+        abstract: "Show what Causeway knows about an activity, a device, an audience or a whole app. Read-only.",
         discussion: """
-            For an activity: its token, what it shows, what waits, its pace, budget and life, and its last results. For a \
-            device: its push-to-start tokens and its remaining starts. For an audience: its members, counted on their \
-            pages, its newest command, the rounds under way, and the outcomes of the last rounds. For an app: counts, and \
-            the busiest activities.
+            For an activity: its token, what it shows, what waits, its pace, budget and lifetime, and its last results. For a \
+            device: its push-to-start tokens and its remaining starts. For an audience: the number of its members, its \
+            newest command, the rounds in progress, and the outcomes of the last rounds. For an app: counts, and the \
+            activities with the most pushes.
 
-            Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
-            to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots \
-            +asking in a cluster, and +zscore if a policy has lifetimeSeconds); a Kafka user needs to read the results topic.
+            This command never prints a token; sha256 is the beginning of the output of: printf %s TOKEN | sha256sum. It writes \
+            nothing to Redis or Kafka, and joins no group. A Redis user needs ~{* and +get +hgetall +scan +time (and \
+            +cluster|slots +asking in a cluster, and +zscore if a policy has lifetimeSeconds). A Kafka user needs Read on the \
+            results topic.
 
             Examples:
               causeway inspect -c causeway.yaml --app com.example.match final-2026
@@ -42,23 +43,23 @@ struct InspectCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The app; optional if there is only one.", valueName: "bundle id"))
     var app: String?
 
-    @Option(help: ArgumentHelp("A device instead of an activity.", valueName: "id"))
+    @Option(help: ArgumentHelp("Show a device instead of an activity.", valueName: "id"))
     var device: String?
 
-    @Option(help: ArgumentHelp("An audience instead of an activity.", valueName: "id"))
+    @Option(help: ArgumentHelp("Show an audience instead of an activity.", valueName: "id"))
     var audience: String?
 
     @Flag(
         help: ArgumentHelp(
-            "Read all pages of a large audience. Default: with more than \(AudienceCensus.pagesMax) pages, estimate."
+            "Read all pages of members of a large audience. Default: with more than \(AudienceCensus.pagesMax) pages, estimate."
         )
     )
     var allMembers = false
 
-    @Option(help: ArgumentHelp("The most results to show, 0 to 100. With 0, Kafka is not read.", valueName: "number"))
+    @Option(help: ArgumentHelp("Number of results to show, 0 to 100. With 0, Kafka is not read.", valueName: "number"))
     var results = 5
 
-    @Flag(help: "Print one line of JSON, for machines. Times are UNIX milliseconds.")
+    @Flag(help: "Print one line of JSON, for programs. Times are UNIX milliseconds.")
     var json = false
 
     func validate() throws {
@@ -244,7 +245,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func reportUnknown(_ kind: String, _ name: String, of app: InspectedApp) -> ExitCode {
-        StandardStreams.printError("causeway inspect: Redis knows no \(kind) \(name) of \(app.bundleIdentifier)")
+        StandardStreams.printError("causeway inspect: Redis has no \(kind) \(name) of \(app.bundleIdentifier)")
         return .failure
     }
 }

@@ -7,8 +7,8 @@ struct PlanCommand: ParsableCommand {
         commandName: "plan",
         abstract: "Print how many pods, partitions, connections and Redis nodes a load needs.",
         discussion: """
-            Prints the plan and the measured costs behind it. Numbers are for the peak.
-            With --audience-members it plans for one audience: the duration of a round, and what it needs.
+            Prints the plan and the measured costs on which it is based. All numbers are for the peak.
+            With --audience-members it plans for one audience: the duration of a round, and what the round needs.
 
             Examples:
               causeway plan --updates-per-minute 600000 --activities 2000000
@@ -21,7 +21,7 @@ struct PlanCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Pushes to phones in the busiest minute; with --audience-members, commands to the audience.",
+            "Pushes to phones in the busiest minute; with --audience-members, commands to the audience in that minute.",
             valueName: "count"
         )
     )
@@ -29,7 +29,7 @@ struct PlanCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Live Activities in a day: Redis keeps each for that long. Default for an audience: its members.",
+            "Live Activities per day: Redis keeps each for about a day. Default for an audience: the number of its members.",
             valueName: "count"
         )
     )
@@ -41,12 +41,12 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Commands for each push, rounded to hundredths.", valueName: "number"))
     var commandsPerPush: Double = 1
 
-    @Option(help: ArgumentHelp("Devices that activities can be started on.", valueName: "count"))
+    @Option(help: ArgumentHelp("Devices on which activities can be started by push.", valueName: "count"))
     var devices: Int64 = 0
 
     @Option(
         help: ArgumentHelp(
-            "Activities at a time whose policy has afterLifetime: restart: Redis keeps the start and the last update of each.",
+            "Activities at the same time whose policy has afterLifetime: restart: Redis keeps the start and the last update of each.",
             valueName: "count"
         )
     )
@@ -55,16 +55,16 @@ struct PlanCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Number of pairs of an app and an environment.", valueName: "count"))
     var pools = FleetParameters().poolCount
 
-    @Option(help: ArgumentHelp("Cores of a pod.", valueName: "count"))
+    @Option(help: ArgumentHelp("Cores of each pod.", valueName: "count"))
     var coresPerPod = FleetParameters().processorsPerPod
 
-    @Option(help: ArgumentHelp("How busy lanes may be at the peak, per cent.", valueName: "percent"))
+    @Option(help: ArgumentHelp("How busy lanes may be at the peak, in percent.", valueName: "percent"))
     var busyPercent = FleetParameters().laneBusyPercentMax
 
     @Option(help: ArgumentHelp("Copies that Kafka keeps of each record.", valueName: "count"))
     var replication: Int64 = 3
 
-    @Option(help: ArgumentHelp("How many hours at the peak's rate Kafka keeps.", valueName: "hours"))
+    @Option(help: ArgumentHelp("How many hours of records at the peak rate Kafka keeps.", valueName: "hours"))
     var retentionHours: Int64 = 4
 
     @Option(help: ArgumentHelp("Memory of a Redis node for keys.", valueName: "GiB"))

@@ -8,12 +8,13 @@ struct ReplayCommand: ParsableCommand {
         abstract: "Read a range of the commands topic again: report what would be sent, send it, or fill Redis.",
         discussion: """
             report shows what a worker would do with the newest command of each activity and audience in the range, and \
-            changes nothing. send has the workers send those that activities do not show and that are not too old. \
-            rebuild fills Redis from registrations and commands, and sends nothing. send and rebuild only report, unless \
-            you add --execute.
+            changes nothing. send lets the workers send the commands that activities do not show and that are not too \
+            old. rebuild fills Redis from registrations and commands, and sends nothing. Without --execute, send and \
+            rebuild only report what they would do.
 
-            A range is a period by the records' own times (--from, --to), or offsets (--offsets). No group is joined and \
-            nothing is committed. Records that the workers' group has not committed yet are left to the workers.
+            A range is a period of time (--from, --to), compared with the records' own times, or a range of offsets \
+            (--offsets). The commands join no group and commit no offset. They leave records that the workers' group has \
+            not committed yet to the workers.
 
             Examples:
               causeway replay report -c causeway.yaml --from 2h
@@ -21,9 +22,9 @@ struct ReplayCommand: ParsableCommand {
               causeway replay report -c causeway.yaml --topic causeway.dead-letters --from 1d --verbose
               causeway replay rebuild -c causeway.yaml --execute
 
-            Ctrl-C stops it cleanly within seconds; a second Ctrl-C stops it at once.
+            Ctrl-C stops the command gracefully within seconds; a second Ctrl-C stops it at once.
 
-            Exit codes: 0 the whole range is done; 1 it is not; 64 the command line is wrong; 78 the \
+            Exit codes: 0 the whole range was processed; 1 a part was not; 64 the command line is wrong; 78 the \
             configuration is wrong.
             """,
         subcommands: [ReplayReportCommand.self, ReplaySendCommand.self, ReplayRebuildCommand.self]
@@ -34,12 +35,12 @@ struct ReplayCommand: ParsableCommand {
 struct ReplayReportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "report",
-        abstract: "Report what would be sent and why. Reads only.",
+        abstract: "Report what would be sent and why. Read-only.",
         discussion: """
-            Counts the commands of the range by what a worker would do with them now. Only the newest command of each \
-            activity and audience counts. --verbose prints a line for it, and for each invalid record. Nothing is written \
-            to Redis or to Kafka. A Redis user needs ~{* and +get +hgetall +time; a Kafka user needs to read the topic and \
-            to describe the workers' group.
+            This command counts the commands of the range by what a worker would do with them now. Only the newest command of \
+            each activity and audience can be sent. --verbose prints a line for each of them, and for each invalid record. \
+            The command writes nothing to Redis or Kafka. A Redis user needs ~{* and +get +hgetall +time; a Kafka user needs \
+            Read on the topic and Describe on the workers' group.
 
             Examples:
               causeway replay report -c causeway.yaml --from 2026-07-19T15:00:00Z --to 2026-07-19T16:00:00Z
@@ -49,7 +50,7 @@ struct ReplayReportCommand: ParsableCommand {
 
     @OptionGroup var options: ReplayOptions
 
-    @Flag(help: "Report for starts, too, whether they would be sent.")
+    @Flag(help: "Also report which starts would be sent.")
     var starts = false
 
     func validate() throws { _ = try options.range() }

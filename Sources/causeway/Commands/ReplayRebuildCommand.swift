@@ -15,18 +15,18 @@ struct ReplayRebuildCommand: ParsableCommand {
         abstract:
             "Fill Redis from registrations and commands, and send nothing. Without --execute, only report.",
         discussion: """
-            All registrations are read, and those of the last 12 hours (push-to-start tokens: 90 days) are written. \
-            Activities and devices become members of the audiences that their registrations name.
+            This command reads all registrations, and writes those of the last 12 hours (push-to-start tokens: 90 days) to \
+            Redis. Activities and devices become members of the audiences that their registrations name.
 
-            Of the commands in the range, by default the last 12 hours, the newest of each activity and each audience is \
-            written as sent, with its alert as rung: nothing older is sent afterwards, and no alert rings for it. Without \
-            a token it is held, without its alert, until the token registers. What the activity shows stays unknown, so \
-            the next state is sent even if it is the same. Starts are skipped, and so are commands that the workers' group \
-            has not committed.
+            Of the commands in the range (default: the last 12 hours), it writes the newest of each activity and each audience \
+            to Redis, as if it had been sent with its alert. So workers send nothing older afterwards, and its alert is not \
+            sent again. If the activity has no token, Redis holds the command without its alert until a token is registered. \
+            What the activity shows stays unknown, so the next state is sent even if it is the same. The command skips \
+            starts, and commands that the workers' group has not committed.
 
-            Workers that notice that Redis was emptied do the same automatically. Use this to fill a Redis before they \
-            start: after a move, or after they were stopped. With --registrations the workers may run. Use it for tokens \
-            whose registrations were refused while the configuration lacked their app.
+            Running workers do the same automatically when they notice that Redis was emptied. Use this command to fill Redis \
+            before the workers start, for example after a migration. With --registrations, the workers may run. Use that for \
+            registrations that were invalid because the configuration lacked their app.
 
             Examples:
               causeway replay rebuild -c causeway.yaml
@@ -39,11 +39,11 @@ struct ReplayRebuildCommand: ParsableCommand {
     @OptionGroup var options: ReplayOptions
 
     @Option(
-        help: ArgumentHelp("Redis keys a second, above 0. Default: as fast as Redis takes them.", valueName: "number")
+        help: ArgumentHelp("Redis keys per second, above 0. Default: as fast as Redis allows.", valueName: "number")
     )
     var rate: Double?
 
-    @Flag(help: "Write all registrations, and no commands.")
+    @Flag(help: "Write all registrations and no commands.")
     var registrations = false
 
     @Flag(help: "Write to Redis.")
@@ -58,7 +58,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         let hasRangeOptions =
             options.from != nil || options.to != nil || !options.offsets.isEmpty || options.topic != nil
         guard !registrations || !hasRangeOptions else {
-            throw ValidationError("--registrations reads no commands: leave out --from, --to, --offsets and --topic")
+            throw ValidationError("--registrations reads no commands: remove --from, --to, --offsets and --topic")
         }
         _ = try options.range(fromIfAbsent: Self.fromIfAbsent)
     }
@@ -100,7 +100,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         run.reportIncomplete()
         if !execute { run.report("nothing was written; add --execute to write it") }
         let isStopped = isInterrupted || failure != nil
-        if isStopped { run.report("stopped; run the same command again, it is safe to repeat") }
+        if isStopped { run.report("stopped; run the same command again to continue") }
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 

@@ -12,18 +12,18 @@ import Redis
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
-        abstract: "Have the workers send what activities do not show. Without --execute, only report it.",
+        abstract: "Let the workers send commands that activities do not show. Without --execute, only report them.",
         discussion: """
-            Writes the newest command of each activity and each audience in the range to the commands topic again, with \
-            the same key, value and time, and a header, replayed, that names the original record.
+            This command writes the newest command of each activity and each audience in the range to the commands topic \
+            again, with the same key, value and time. The header replayed names the original record.
 
             A command to an activity is written if it is newer than what Redis knows, or if it is the newest and expired \
             or failed without having been shown. It must not be too old, and its token must be known. A command to an \
-            audience is written if Redis does not know it. The workers admit these commands like any other, so nothing is \
-            sent twice. Alerts older than the policy's alertSeconds do not ring. Starts are left out: if Redis has \
-            forgotten a start, nobody knows whether it was sent.
+            audience is written if Redis does not know it. The workers process these commands like all others, so nothing \
+            is sent twice. Alerts older than the policy's alertSeconds are removed. Starts are skipped unless you add \
+            --starts: if Redis does not know a start, nobody knows whether it was sent.
 
-            After an interruption, run it again: Redis then knows what was sent.
+            After an interruption, run the command again: Redis knows what was sent.
 
             Examples:
               causeway replay send -c causeway.yaml --from 2h
@@ -34,7 +34,7 @@ struct ReplaySendCommand: ParsableCommand {
 
     @OptionGroup var options: ReplayOptions
 
-    @Option(help: ArgumentHelp("Commands a second, above 0.", valueName: "number"))
+    @Option(help: ArgumentHelp("Commands per second, above 0.", valueName: "number"))
     var rate: Double = 500
 
     @Flag(help: "Also send starts that are not too old and that Redis does not know.")
@@ -108,7 +108,7 @@ struct ReplaySendCommand: ParsableCommand {
         if let reason = sender.tally.failureReason { run.report("Kafka: \(reason)") }
         if let (count, reason) = sender.settlementFailure {
             run.report(
-                "\(reason): Redis takes \(count) unsent commands for under way, until their activities get newer states"
+                "\(reason): \(count) unsent commands stay marked as being sent in Redis, until their activities get newer states"
             )
         }
         let isStopped = sender.isStopped || run.isInterrupted

@@ -10,8 +10,9 @@ struct ResultsCommand: ParsableCommand {
         commandName: "results",
         abstract: "Print the results of commands, one line of JSON each.",
         discussion: """
-            Reads the results topic from its beginning to its end, or with --follow without end. It commits nothing and takes \
-            no records from other consumers: each run is a group of its own. Records of one activity keep their order.
+            This command reads the results topic from its beginning to its end, or with --follow until you stop it. It commits \
+            no offsets and does not affect other consumers, because each run is a group of its own. Records of one activity \
+            keep their order.
 
             Examples:
               causeway results -b 127.0.0.1:9092 | jq -c 'select(.outcome == "failed")'
@@ -24,10 +25,10 @@ struct ResultsCommand: ParsableCommand {
 
     @OptionGroup var brokers: BrokerOptions
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for results.", valueName: "name"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the results topic.", valueName: "name"))
     var topic: String?
 
-    @Flag(name: .shortAndLong, help: "Continue with new records.")
+    @Flag(name: .shortAndLong, help: "Continue to print new records.")
     var follow = false
 
     func run() throws {

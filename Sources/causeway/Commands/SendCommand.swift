@@ -11,9 +11,9 @@ struct SendCommand: ParsableCommand {
         commandName: "send",
         abstract: "Send commands or registrations from files to Kafka.",
         discussion: """
-            A file holds JSON records, one on each line or spread over lines; - is standard input. A record's key is its \
-            activity, else its audience, else its device. Invalid records are sent, too, and counted on standard error; \
-            causeway check finds their faults.
+            A file contains JSON records; a record may have one line or several. - is standard input. The key of a record is \
+            its activity; if it has none, its audience; if it has none either, its device. Invalid records are sent, too, \
+            and counted on standard error; causeway check prints their errors.
 
             Examples:
               causeway send --bootstrap-servers 127.0.0.1:9092 --registrations tokens.jsonl
@@ -21,7 +21,7 @@ struct SendCommand: ParsableCommand {
               causeway send -c causeway.yaml -n 10000 --rate 500 --now updates.jsonl
               producer | causeway send --bootstrap-servers 127.0.0.1:9092 -
 
-            Prints: 10 sent, 10 acknowledged, 0 failed, 0.013 s. The exit code is 1 if any failed.
+            Prints: 10 sent, 10 acknowledged, 0 failed, 0.013 s. The exit code is 1 if a record failed.
             """
     )
 
@@ -36,10 +36,10 @@ struct SendCommand: ParsableCommand {
     )
     var property: [String] = []
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for commands.", valueName: "name"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the commands topic.", valueName: "name"))
     var topic: String?
 
-    @Flag(help: "Send to the topic for registrations.")
+    @Flag(help: "Send to the registrations topic.")
     var registrations = false
 
     @Option(
@@ -48,13 +48,13 @@ struct SendCommand: ParsableCommand {
     )
     var count: Int?
 
-    @Option(help: ArgumentHelp("Records a second. Default: as fast as Kafka takes them.", valueName: "number"))
+    @Option(help: ArgumentHelp("Records per second. Default: as fast as Kafka accepts them.", valueName: "number"))
     var rate: Double?
 
     @Flag(
         help: """
-            Give each command the current time: aps.timestamp, which is added if it is missing, and sequence within the \
-            second. So a command that was sent before is no duplicate.
+            Set aps.timestamp of each command to the current time, and sequence to a number within the second. Then a \
+            command that was sent before is not a duplicate.
             """
     )
     var now = false
@@ -62,7 +62,7 @@ struct SendCommand: ParsableCommand {
     func validate() throws {
         guard topic?.isEmpty != true else { throw ValidationError("--topic: the name is empty") }
         guard topic == nil || !registrations else {
-            throw ValidationError("--topic and --registrations exclude each other")
+            throw ValidationError("use only one of --topic and --registrations")
         }
         guard count.map({ $0 > 0 }) ?? true else { throw ValidationError("--count must be at least 1") }
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
@@ -97,7 +97,7 @@ struct SendCommand: ParsableCommand {
         if invalidCount > 0 {
             let kind = registrations ? "registrations" : "commands"
             StandardStreams.printError(
-                "causeway send: \(invalidCount) of the records are no valid \(kind): causeway check --\(kind) FILE says why"
+                "causeway send: \(invalidCount) of the records are not valid \(kind); causeway check --\(kind) FILE prints their errors"
             )
         }
         if let reason = tally.failureReason { StandardStreams.printError("causeway send: \(reason)") }

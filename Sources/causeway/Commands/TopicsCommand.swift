@@ -10,9 +10,10 @@ struct TopicsCommand: ParsableCommand {
         commandName: "topics",
         abstract: "Print the topics that a deployment needs, or create those that are missing.",
         discussion: """
-            One line for each topic: its name, partitions, replication factor and settings. --create creates the topics \
-            that the brokers do not have. An existing topic stays as it is; the output says if its number of partitions \
-            differs from the plan. The Kafka user needs the right to create topics, which a worker's user does not need.
+            This command prints one line for each topic: its name, partitions, replication factor and settings. --create \
+            creates the topics that do not exist. It does not change existing topics; the output says if the number of \
+            partitions is not the expected one. The Kafka user needs the right to create topics, which a worker's user does \
+            not need.
 
             Examples:
               causeway topics
@@ -30,11 +31,11 @@ struct TopicsCommand: ParsableCommand {
 
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("A worker's configuration, for its topics and brokers.", valueName: "file")
+        help: ArgumentHelp("A worker's configuration: its topics and brokers are used.", valueName: "file")
     )
     var config: String?
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("Brokers, instead of the configuration's.", valueName: "host:port"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("Brokers; overrides the configuration.", valueName: "host:port"))
     var bootstrapServers: String?
 
     @Option(help: "Partitions of commands, registrations, results, deferred and fanout, 1 to 10000.")
@@ -49,7 +50,7 @@ struct TopicsCommand: ParsableCommand {
     @Option(
         name: .customLong("topic"),
         help: ArgumentHelp(
-            "Other sizes of a topic, by its key in kafka.topics: partitions=NUMBER,retention-hours=NUMBER. Repeatable.",
+            "Size of one topic, by its key in kafka.topics: partitions=NUMBER,retention-hours=NUMBER. Repeatable.",
             valueName: "key:sizes"
         ),
         transform: TopicsCommand.parseSizeOverride
@@ -134,7 +135,7 @@ struct TopicsCommand: ParsableCommand {
             if let error = failures[topic.name] {
                 StandardStreams.printError("\(topic.name): \(error)")
             } else if let count = partitionCounts[topic.name] {
-                let differenceText = count == Int(topic.partitionCount) ? "" : ", \(topic.partitionCount) were planned"
+                let differenceText = count == Int(topic.partitionCount) ? "" : ", expected \(topic.partitionCount)"
                 StandardStreams.printOutput("\(topic.name) exists, partitions=\(count)\(differenceText)")
             } else {
                 StandardStreams.printOutput("\(topic.name) created, partitions=\(topic.partitionCount)")

@@ -11,22 +11,23 @@ import UnixSignals
 struct WorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker",
-        abstract: "Carry commands from Kafka to APNs until SIGTERM or SIGINT.",
+        abstract: "Run a worker: send commands from Kafka to APNs until SIGTERM or SIGINT.",
         discussion: """
-            causeway configuration yaml explains every key of the configuration. A key can be an environment variable \
-            instead: worker.lanes is CAUSEWAY_WORKER_LANES. Anything wrong is reported with its place before anything \
-            starts.
+            causeway configuration yaml explains every key of the configuration. An environment variable \
+            overrides a key: CAUSEWAY_WORKER_LANES overrides worker.lanes. If the configuration has errors, the worker reports \
+            all of them with their positions, and does not start.
 
-            SIGTERM and SIGINT stop it cleanly: it stops reading, waits for pushes in flight (worker.drainMilliseconds), \
-            commits, and leaves the group. A second signal ends the wait at once: the next worker reads again what is not \
-            committed. A kill loses nothing either, but a few pushes may be sent twice, which phones ignore.
+            SIGTERM and SIGINT stop the worker gracefully: it stops reading, waits for pushes in flight (at most \
+            worker.drainMilliseconds), commits, and leaves the group. A second signal ends the wait at once: the next worker \
+            reads the uncommitted records again. SIGKILL loses no command either, but a few pushes may be sent twice. Phones \
+            ignore the second push.
 
-            While it runs, http://HOST:9464 has /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
-            which shows people the traffic, what waits, and what is wrong (http.host and http.port in the configuration).
+            While it runs, http://HOST:9464 serves /metrics for Prometheus, /livez and /readyz for Kubernetes, and /statusz, \
+            which shows the throughput, what waits, and what is wrong (http.host and http.port in the configuration).
 
-            After SIGHUP or a change of the file it reads the configuration again. It takes the keys that \
-            causeway configuration yaml marks with "Reloadable."; for other changed keys it logs that they need a restart. A file \
-            with a fault is refused completely.
+            After SIGHUP or a change of the file, the worker reads the configuration again. It applies the keys that \
+            causeway configuration yaml marks with "Reloadable.", and logs which other changed keys need a restart. If the file \
+            has an error, the worker applies nothing.
 
             Examples:
               causeway worker --config /etc/causeway/causeway.yaml
@@ -66,7 +67,7 @@ struct WorkerCommand: AsyncParsableCommand {
                     .init(service: worker)
                 ]
         } catch {
-            logger.critical("The worker cannot be made from this configuration.", metadata: ["error": "\(error)"])
+            logger.critical("The worker cannot start with this configuration.", metadata: ["error": "\(error)"])
             throw ExitCode.configurationFault
         }
         let group = ServiceGroup(
@@ -82,10 +83,10 @@ struct WorkerCommand: AsyncParsableCommand {
                 tasks.cancelAll()
             }
         } catch let fault as ConfigurationFault {
-            logger.critical("The worker cannot work with this configuration.", metadata: ["error": "\(fault)"])
+            logger.critical("The worker cannot continue with this configuration.", metadata: ["error": "\(fault)"])
             throw ExitCode.configurationFault
         } catch {
-            logger.critical("The worker stopped on its own.", metadata: ["error": "\(error)"])
+            logger.critical("The worker stopped because of an internal error.", metadata: ["error": "\(error)"])
             throw ExitCode.internalError
         }
     }

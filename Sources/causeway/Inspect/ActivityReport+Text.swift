@@ -30,7 +30,7 @@ extension ActivityReport {
     private var tokenText: String {
         guard let token else {
             return registeredAtMilliseconds.map {
-                "none; the last was unregistered \(agoText($0)), or registered then and retired later"
+                "none; the last token was unregistered \(agoText($0)), or was registered then and is dead now"
             } ?? "none has been registered"
         }
         let registeredText = registeredAtMilliseconds.map { ", registered \(agoText($0))" } ?? ""
@@ -48,15 +48,15 @@ extension ActivityReport {
     }
 
     private var shownText: String {
-        guard let lastSent else { return "nothing that was sent from here" }
+        guard let lastSent else { return "nothing that Causeway sent" }
         let pushText = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
-        guard let shownDigest else { return "\(pushText); what is shown is not known" }
+        guard let shownDigest else { return "\(pushText); the shown state is not known" }
         return "\(pushText); digest \(Hexadecimal.text(shownDigest))"
     }
 
     private func addHeldCommand(to lines: inout LabelledLines) {
         guard let heldCommand else {
-            return lines.add("waits", newestVersion?.phase == .waiting ? "the newest, in a worker" : "nothing")
+            return lines.add("waits", newestVersion?.phase == .waiting ? "the newest command, in a worker" : "nothing")
         }
         let age = TimeText.relative(heldCommand.timestampMilliseconds, to: nowMilliseconds)
         let expirationText = heldCommand.expiresAtMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
@@ -70,40 +70,40 @@ extension ActivityReport {
 
     private func reasonForHolding(_ heldCommand: HeldCommand) -> String {
         guard let newestVersion, newestVersion.version == heldCommand.version else {
-            return "until the newest, which carries its alert, is known to have been sent"
+            return "until the newest command, which carries its alert, is known to be sent"
         }
         return newestVersion.phase == .held ? "until a token registers" : "being sent, kept until the response is known"
     }
 
     private static func shortened(_ text: String) -> String {
         text.count <= contentCharactersMax
-            ? text : "\(text.prefix(contentCharactersMax))… (\(text.utf8.count) bytes; all with --json)"
+            ? text : "\(text.prefix(contentCharactersMax))… (\(text.utf8.count) bytes; --json prints all)"
     }
 
     private var paceText: String {
         let nextPushText =
             pace.nextPushAtMilliseconds.map { "the next \(TimeText.relative($0, to: nowMilliseconds))" }
-            ?? "the next may go now"
+            ?? "the next may be sent now"
         let throttlingText =
             pace.spacingDoublingCount == 0
-            ? "" : ", stretched by 429s (level \(pace.spacingDoublingCount))"
-        return "one push in \(TimeText.duration(pace.spacingMilliseconds))\(throttlingText); \(nextPushText)"
+            ? "" : " (doubled \(pace.spacingDoublingCount) times after 429 responses)"
+        return "one push every \(TimeText.duration(pace.spacingMilliseconds))\(throttlingText); \(nextPushText)"
     }
 
     private var lifeText: String {
         guard let endMilliseconds = updatesUntilMilliseconds else { return "not begun" }
         let beginText = "began \(agoText(endMilliseconds - Self.updatableMilliseconds))"
         if newestVersion?.isEnd == true, lifetimeEndsAtMilliseconds != nil {
-            return "\(beginText); its lifetime has ended it"
+            return "\(beginText); ended because its lifetime is over"
         }
-        if newestVersion?.isEnd == true { return "\(beginText); ended, only a start opens it again" }
+        if newestVersion?.isEnd == true { return "\(beginText); ended, only a start can begin it again" }
         if let lifetimeEndsAtMilliseconds {
             return
                 "\(beginText); its lifetime ends at \(TimeText.timeOfDay(lifetimeEndsAtMilliseconds, nowMilliseconds: nowMilliseconds))"
         }
         return endMilliseconds > nowMilliseconds
             ? "\(beginText); updates until \(TimeText.timeOfDay(endMilliseconds, nowMilliseconds: nowMilliseconds)), for \(TimeText.duration(endMilliseconds - nowMilliseconds))"
-            : "\(beginText); its 8 hours are over, only an end is sent"
+            : "\(beginText); its 8 hours are over, only an end can be sent"
     }
 
     /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
@@ -114,12 +114,12 @@ extension ActivityReport {
 extension ActivityInspection.VersionPhase {
     var explanation: String {
         switch self {
-        case .waiting: "waits in a worker, for its pace or a token"
-        case .sending: "given out to be sent, the response is not known yet"
-        case .startSending: "start given out to be sent, the response is not known yet"
+        case .waiting: "waits in a worker for its pace or for a token"
+        case .sending: "being sent, no response yet"
+        case .startSending: "start being sent, no response yet"
         case .held: "held until a token registers"
         case .settled: "settled"
-        case .notShown: "settled without having been shown"
+        case .notShown: "settled, but not shown"
         }
     }
 }

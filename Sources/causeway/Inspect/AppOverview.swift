@@ -51,7 +51,7 @@ struct AppOverview {
     func lines(app: InspectedApp, policy: Policy, nowMilliseconds: Int64, isComplete: Bool) -> [String] {
         var lines = LabelledLines(labelWidth: 15)
         lines.add("app", "\(app.bundleIdentifier), policy \(policy.name)")
-        lines.add("activities", "\(activityCount)\(isComplete ? "" : ", and more: counting stopped here")")
+        lines.add("activities", "\(activityCount)\(isComplete ? "" : ", and more: not all were counted")")
         lines.add("with token", "\(activitiesWithTokenCount)")
         lines.add("held", "\(activitiesWithHeldCommandCount)")
         lines.add("ended", "\(endedActivityCount)")
@@ -61,7 +61,7 @@ struct AppOverview {
         guard !busiestActivities.isEmpty else { return lines.lines }
         lines.add("")
         lines.addTable(
-            header: ["busiest activities", "spent", "last push", "newest"],
+            header: ["busiest activities", "used", "last push", "newest"],
             rows: busiestActivities.map { report in
                 [
                     report.activity, "\(report.budget.spentDrawCount) of \(report.budget.drawsMax)",

@@ -17,7 +17,7 @@ extension AudienceReport {
             "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policyName)",
             "with frequent updates \(frequentBudget.text(of: "pushes", nowMilliseconds: nowMilliseconds))"
         )
-        if fanoutsUnderWay.isEmpty { lines.add("rounds", "none under way") }
+        if fanoutsUnderWay.isEmpty { lines.add("rounds", "none in progress") }
         for fanout in fanoutsUnderWay {
             lines.add("round", progressText(fanout), speedText(fanout), rangesText(fanout))
         }
@@ -34,18 +34,18 @@ extension AudienceReport {
         let frequentUpdatesPercent = Self.percent(census.frequentUpdateMemberCount, of: census.readMemberCount)
         let channelsText =
             census.channelCapableDeviceCount == 0
-            ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.readMemberCount)) take channels"
+            ? "" : ", \(Self.percent(census.channelCapableDeviceCount, of: census.readMemberCount)) support channels"
         return
             "\(count)\(devicesText), \(sandboxPercent) sandbox, \(frequentUpdatesPercent) allow frequent updates\(channelsText)"
     }
 
     private var pagesText: String {
         guard census.pageCount > 0 else { return "" }
-        let readText = census.isComplete ? "" : ", of which \(census.readPageCount) were read (all with --all-members)"
-        let unreadableText = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read whole"
+        let readText = census.isComplete ? "" : ", of which \(census.readPageCount) were read (--all-members reads all)"
+        let unreadableText = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read completely"
         let memberCounts = census.memberCountsBySegment
         return
-            "on \(census.pageCount) pages\(readText)\(unreadableText); \(memberCounts.min() ?? 0) to \(memberCounts.max() ?? 0) a segment"
+            "on \(census.pageCount) pages\(readText)\(unreadableText); \(memberCounts.min() ?? 0) to \(memberCounts.max() ?? 0) in each segment"
     }
 
     private func channelText(_ channel: AudienceInspection.Channel) -> String {
@@ -56,7 +56,7 @@ extension AudienceReport {
 
     private var newestVersionText: String {
         guard let newestVersion else { return "no command has been admitted" }
-        let settlementText = newestVersion.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
+        let settlementText = newestVersion.isSettled ? "settled" : "admitted, perhaps not fully in the fan-out topic"
         return "\(text(newestVersion.version)): \(settlementText)"
     }
 
@@ -75,10 +75,10 @@ extension AudienceReport {
     }
 
     private func progressText(_ fanout: FanoutUnderWay) -> String {
-        let parkedText = fanout.parkedCount == 0 ? "" : ", \(fanout.parkedCount) members are tried again"
+        let parkedText = fanout.parkedCount == 0 ? "" : ", \(fanout.parkedCount) members are retried"
         let broadcastsText = fanout.finishedRangeCount == fanout.rangeCount ? ", broadcasts not finished" : ""
         return
-            "\(text(fanout.version)): \(Self.percent(fanout.progressFraction)) of the way, \(fanout.finishedRangeCount) of "
+            "\(text(fanout.version)): \(Self.percent(fanout.progressFraction)) done, \(fanout.finishedRangeCount) of "
             + "\(fanout.rangeCount) ranges finished\(parkedText)\(broadcastsText)"
     }
 
@@ -94,7 +94,7 @@ extension AudienceReport {
         guard !slowestRanges.isEmpty else { return "" }
         let names = slowestRanges.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }
             .joined(separator: ", ")
-        return "\(fanout.unfinishedRanges.count) under way; furthest behind: \(names)"
+        return "\(fanout.unfinishedRanges.count) in progress; slowest: \(names)"
     }
 
     private func addFinishedFanouts(to lines: inout LabelledLines) {

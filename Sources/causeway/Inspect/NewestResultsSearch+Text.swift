@@ -29,7 +29,7 @@ extension NewestResultsSearch {
             } else {
                 nil
             }
-        let causeText = record["cause"]?.text.map { "because of its \($0)" }
+        let causeText = record["cause"]?.text.map { "cause: \($0)" }
         let remarks = [record["reason"]?.text, causeText, supersededText, droppedFieldsText].compactMap(\.self)
             .joined(separator: ", ")
         let priorityText = record["priority"]?.integerValue

@@ -8,30 +8,30 @@ struct ReplayOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The first record's time, such as 2026-07-19T15:00:00Z, or how long ago, such as 2h.",
+            "The time of the first record, such as 2026-07-19T15:00:00Z, or how long ago, such as 2h.",
             valueName: "time"
         )
     )
     var from: String?
 
-    @Option(help: ArgumentHelp("The time before which the records end. Default: now.", valueName: "time"))
+    @Option(help: ArgumentHelp("The range ends before this time. Default: now.", valueName: "time"))
     var to: String?
 
     @Option(
         help: ArgumentHelp(
-            "Instead: the first and last record of a partition, 0:1200-1800, or 0:1200- to its end. Repeatable.",
+            "Instead of times: offsets of a partition, such as 0:1200-1800, or 0:1200- up to its end. Repeatable.",
             valueName: "partition:from-to"
         )
     )
     var offsets: [String] = []
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the one for commands.", valueName: "name"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("The topic. Default: the commands topic.", valueName: "name"))
     var topic: String?
 
-    @Option(help: ArgumentHelp("This app only.", valueName: "bundle id"))
+    @Option(help: ArgumentHelp("Only this app.", valueName: "bundle id"))
     var app: String?
 
-    @Option(help: ArgumentHelp("This activity only.", valueName: "id"))
+    @Option(help: ArgumentHelp("Only this activity.", valueName: "id"))
     var activity: String?
 
     @Option(help: ArgumentHelp("Memory for the newest commands of the range, 1 to 65536.", valueName: "mebibytes"))
@@ -40,7 +40,7 @@ struct ReplayOptions: ParsableArguments {
     @Flag(help: "Print a line for the newest command of each activity, and for each record that is invalid.")
     var verbose = false
 
-    @Flag(help: "Print lines of JSON, for machines.")
+    @Flag(help: "Print lines of JSON, for programs.")
     var json = false
 
     func validate() throws {

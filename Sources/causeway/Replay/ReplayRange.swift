@@ -42,7 +42,7 @@ extension ReplayRange {
             return
         }
         guard from == nil, to == nil else {
-            throw ReplayRangeError(message: "--offsets excludes --from and --to")
+            throw ReplayRangeError(message: "use either --offsets, or --from and --to")
         }
         var ranges: [Int32: ClosedRange<Int64>] = [:]
         for text in offsets {

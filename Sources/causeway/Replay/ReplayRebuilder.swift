@@ -213,7 +213,7 @@ struct ReplayRebuilder {
         guard !replies.contains(where: { $0.verdict == .full }) else {
             throw RedisError(
                 .busy,
-                "an activity has left more audiences than one step can notify; try again later"
+                "an activity has left more audiences than one call can update; run the command again later"
             )
         }
         let changesByCall = zip(calls, replies).map { MembershipRebuildCalls($0, $1) }

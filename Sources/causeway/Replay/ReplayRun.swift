@@ -132,7 +132,7 @@ struct ReplayRun {
     func report(_ line: String) { StandardStreams.printError("\(name): \(line)") }
 
     func reportWarnings(_ warnings: [RedisWarning]) {
-        for warning in warnings { report(warning.text) }
+        for warning in warnings { report("\(warning)") }
     }
 
     /// Prints a line for one command if `--verbose` is set.
@@ -206,7 +206,7 @@ struct ReplayRun {
 
     func reportIncomplete() {
         if table.wasFull {
-            report("--memory \(options.memory) is full: narrow the range, choose an app, or raise --memory")
+            report("the commands exceed --memory \(options.memory): choose a smaller range or one app, or raise it")
         }
         guard !unreadRanges.isEmpty else {
             if isInterrupted { report("stopped before the end: the counts cover only a part of the range") }

@@ -44,7 +44,7 @@ struct ReplayTally {
     func lines(_ scope: ReplayScope, topic: String, isSent: Bool = false) -> [String] {
         var lines = LabelledLines()
         let skippedText =
-            skippedRecordCount > 0 ? ", \(skippedRecordCount) of other apps or activities passed over" : ""
+            skippedRecordCount > 0 ? ", \(skippedRecordCount) of other apps or activities skipped" : ""
         lines.add("\(topic): \(readRecordCount) records\(skippedText)")
         let apps = reasonCountsByApp.keys.sorted { $0 ?? .max < $1 ?? .max }
         let reasons = ReplayReason.allCases.filter { total($0) > 0 }

@@ -202,7 +202,7 @@ def check_keyboard(browser, checks):
     checks.expect("started" in text and "pushes" in text, f"Enter shows the history of {activity}")
     browser.wait_until("document.querySelector('.stages') !== null", 20, "the history has stages")
     text = browser.evaluate("document.querySelector('.historyText').innerText")
-    checks.expect("What the worker knows" in text, "and what inspect says, with stages")
+    checks.expect("What Causeway knows" in text, "and what inspect says, with stages")
     enter = "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true})"
     browser.evaluate(f"{HISTORY}.close(), document.getElementById('phoneGrid').dispatchEvent({enter})")
     browser.wait_until("document.querySelector('.stages') !== null", 20, "a history that is opened right after it closed has stages")
@@ -416,7 +416,7 @@ def check_page_of_manual_run(manual_run, browser, checks):
     browser.click_on("#largePhones .phone")
     browser.wait_until("document.querySelector('.stages') !== null", 20, "the history has stages")
     text = browser.evaluate("document.querySelector('.historyText').innerText")
-    checks.expect("What the worker knows" in text and "The stages of its last push" in text, "a click tells what inspect says, with stages")
+    checks.expect("What Causeway knows" in text and "The stages of its last push" in text, "a click tells what inspect says, with stages")
     browser.press("Escape")
 
 
@@ -429,7 +429,7 @@ def check_processes_of_others(manual_run, browser, checks):
     def is_grey(action):
         return browser.evaluate(f"document.querySelector('[data-action=\"{action}\"]').disabled")
 
-    is_explained = "has not started your Redis" in button_title("take-redis-away")
+    is_explained = "did not start your Redis" in button_title("take-redis-away")
     checks.expect(is_grey("take-redis-away") and is_explained, "Redis is greyed, and says why")
     is_named = str(manual_run.worker.pid) in button_title("kill-worker")
     checks.expect(not is_grey("kill-worker") and is_named, "the worker's button names its process")

@@ -62,7 +62,7 @@ struct FanoutTests {
         #expect(lines.contains(single + "(4,100 commands)"))
         #expect(
             lines.last
-                == "1,000,000 of 1,000,000 phones show the newest state; 0 went back in time, 0 heard an alert twice, 0 heard none"
+                == "1,000,000 of 1,000,000 phones show the newest state; 0 went back in time, 0 got an alert twice, 0 got none"
         )
     }
 

@@ -140,7 +140,7 @@ export class Figures {
     if (!isKnown || !results) big.textContent = "–";
     else if (pushes <= results) big.textContent = `${((1 - pushes / results) * 100).toFixed(1)} %`;
     else big.textContent = (pushes / results).toFixed(1);
-    small.textContent = pushes > results && results ? "pushes a command" : "of pushes saved";
+    small.textContent = pushes > results && results ? "pushes per command" : "of pushes saved";
   }
 
   updateCharts(figures, service, screens) {
@@ -183,11 +183,11 @@ export class Figures {
     const { verdict } = figures;
     const lateSeconds = figures.lateAfterSeconds ?? 30;
     if (verdict) this.showFaultCount("lost", verdict.lost, "phones without their final state");
-    else if (figures.phase === "open") this.showFaultCount("lost", null, "only the sender knows");
-    else this.showFaultCount("lost", 0, figures.late ? `so far; ${formatNumber(figures.late)} late by more than ${lateSeconds} s` : `so far; none late by ${lateSeconds} s`);
+    else if (figures.phase === "open") this.showFaultCount("lost", null, "only the producer knows");
+    else this.showFaultCount("lost", 0, figures.late ? `so far; ${formatNumber(figures.late)} late by more than ${lateSeconds} s` : `so far; none late by more than ${lateSeconds} s`);
     byId("lost").classList.toggle("late", !verdict && figures.late > 0);
     if (!screens) return;
-    this.showFaultCount("backInTime", screens.backInTime, "older than what a phone showed");
+    this.showFaultCount("backInTime", screens.backInTime, "older than the state on the phone");
     this.showFaultCount("startedTwice", screens.startedTwice, "the same start on the same phone");
     byId("rangTwice").dataset.doubt = screens.rangInDoubt;
     this.showFaultCount("rangTwice", screens.rangTwice, screens.rangInDoubt
@@ -198,9 +198,9 @@ export class Figures {
     const seconds = figures.elapsedMilliseconds == null ? "" : `${Math.min(Math.round(figures.elapsedMilliseconds / 1000), 9999)} s`;
     const matches = figures.matches ? `${figures.matchesOver} of ${figures.matches} matches over` : "";
     const text = {
-      beginning: "The parts start, and the phones get their activities",
+      beginning: "Starting the processes and the activities on the phones",
       playing: [`A cricket season, ${seconds}`, matches].filter(Boolean).join(" · "),
-      settling: "Every ball is bowled. Waiting for the last phones",
+      settling: "All balls are sent. Waiting for the last phones",
       over: figures.verdict?.text ?? "Over",
       failed: `Failed: ${figures.failure ?? ""}`,
       open: ["A simulated APNs and its phones", figures.resultsFault].filter(Boolean).join(" · "),
@@ -228,7 +228,7 @@ export class Figures {
   showBudgets(figures, screens, isWhole) {
     const box = document.querySelector("#rings .rings");
     if (isWhole) { box.replaceChildren(); this.rings.clear(); }
-    byId("ringsOf").textContent = figures.budgetPushes ? `${formatNumber(figures.budgetPushes)} pushes of priority 10 a phone` : "priority 10 among a phone's pushes";
+    byId("ringsOf").textContent = figures.budgetPushes ? `${formatNumber(figures.budgetPushes)} pushes of priority 10 each` : "pushes at priority 10, per phone";
     for (const view of screens.focus) {
       let ring = this.rings.get(view.phone);
       if (!ring) {

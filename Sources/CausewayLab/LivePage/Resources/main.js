@@ -26,7 +26,7 @@ function update(pageEvent) {
     const countsTextBefore = countsText;
     const countText = (name, word) => screens[name] ? `${screens[name].toLocaleString("en")} ${word}` : "";
     countsText = [`${screens.phones.toLocaleString("en")} ${screens.phones === 1 ? "phone" : "phones"}`, countText("active", "live"), countText("stale", "stale"), countText("ended", "ended"),
-      countText("gone", "dismissed"), countText("offline", "off line"), countText("empty", "empty")].filter(Boolean).join(" · ");
+      countText("gone", "dismissed"), countText("offline", "offline"), countText("empty", "empty")].filter(Boolean).join(" · ");
     if (hint.textContent === countsTextBefore) hint.textContent = countsText;
     for (const name of ["phones", "active", "stale", "ended", "gone", "offline", "empty"]) hint.dataset[name] = screens[name];
     phoneHistory.refresh(screens.now);
@@ -46,7 +46,7 @@ function updateButtons(actions) {
     button.disabled = !allowed;
     button.title = remark ?? "";
     button.setAttribute("aria-pressed", on);
-    button.querySelector("span").textContent = on ? `ends in ${Math.ceil(leftMilliseconds / 1000)} s, or now` : remark ?? usualTexts.get(button);
+    button.querySelector("span").textContent = on ? `ends in ${Math.ceil(leftMilliseconds / 1000)} s; press to end it now` : remark ?? usualTexts.get(button);
   }
 }
 
@@ -74,7 +74,7 @@ eventStream.onerror = () => {
   if (isOver) eventStream.close();
   document.body.classList.add("away");
   for (const button of buttons) button.disabled = true;
-  if (!isOver) document.getElementById("phase").textContent = "The lab does not respond";
+  if (!isOver) document.getElementById("phase").textContent = "causeway-lab does not respond";
 };
 
 // The number of times that the grid was drawn, for tests.

@@ -30,7 +30,7 @@ export class PhoneHistory {
     this.phone = phone;
     this.lockScreen.phone = undefined;
     this.title.textContent = `Phone ${phone + 1}`;
-    this.content.replaceChildren(makeElement("p", "faint", "Asking the phone and the worker's Redis"));
+    this.content.replaceChildren(makeElement("p", "faint", "Reading the history from the simulator and from Redis"));
     this.dialog.showModal();
     this.load();
   }
@@ -46,7 +46,7 @@ export class PhoneHistory {
     this.isLoading = true;
     try {
       const response = await fetch(`/history?phone=${phone}`);
-      if (!response.ok) throw new Error(response.status === 404 ? "The phone does not respond" : `The lab responds with ${response.status}`);
+      if (!response.ok) throw new Error(response.status === 404 ? "The simulator has no such phone" : `causeway-lab responds with ${response.status}`);
       const history = await response.json();
       if (phone === this.phone) this.show(history);
     } catch (error) {
@@ -84,7 +84,7 @@ export class PhoneHistory {
       ["activity", activity.activity],
       ["started", `by ${activity.startedBy === "push" ? "a push" : "the app"} at ${formatTime(activity.startedAt)}`],
       ["state", activity.endedAt ? `${activity.state === "gone" ? "dismissed" : "ended"} at ${formatTime(activity.endedAt)}` : activity.isStale ? "stale" : "live"],
-      ["shows", `what was sent with timestamp ${activity.timestamp}, since ${formatTime(activity.shownAt)}`],
+      ["shows", `the state with timestamp ${activity.timestamp}, since ${formatTime(activity.shownAt)}`],
       ["pushes", `${activity.pushesByPriority["10"]} of priority 10, ${activity.pushesByPriority["5"]} of priority 5; at least ${formatDuration(activity.leastDistanceMilliseconds ?? 0)} apart`],
       ["effects", effects.join(", ")],
       ["alerts", `${activity.alertCount}${activity.repeatedAlerts ? `, ${activity.repeatedAlerts} of them twice` : ""}`],
@@ -96,9 +96,9 @@ export class PhoneHistory {
     if (!inspection) return [];
     const { budget, pace, newest } = inspection;
     const results = inspection.results?.records ?? inspection.results ?? [];
-    const sections = [makeElement("h3", "", "What the worker knows"), this.makeFacts([
+    const sections = [makeElement("h3", "", "What Causeway knows"), this.makeFacts([
       ["newest", newest ? `version ${newest.timestamp}/${newest.sequence}: ${newest.state}${newest.isEnd ? ", the end" : ""}` : "nothing"],
-      ["budget", budget ? `${budget.left} of ${budget.of} left, ${budget.reserved} of them for alerts` : ""],
+      ["budget", budget ? `${budget.left} of ${budget.of} left, ${budget.reserved} of them reserved for alerts` : ""],
       ["pace", `${formatDuration(pace.spacingMilliseconds)} between pushes`],
       ["token", inspection.token ? `sha256 ${inspection.token.sha256}` : "none"],
     ])];

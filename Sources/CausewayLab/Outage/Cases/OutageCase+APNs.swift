@@ -2,7 +2,7 @@ extension OutageCase {
     static let apnsCases = [
         OutageCase(
             name: "apns-503",
-            summary: "APNs responds with 503 to everything for 12 s, the last updates and the ends among them",
+            summary: "APNs responds with 503 to everything for 12 s, including the last updates and the ends",
             apps: [OutageApp(pushStartedActivityCount: 40)],
             steps: [
                 OutageStep(at: 10_000, .setFaults(.sandbox, ["serviceUnavailableShare": 1])),
@@ -40,7 +40,7 @@ extension OutageCase {
         ),
         OutageCase(
             name: "wrong-key",
-            summary: "The signing key is one that APNs does not know, and is replaced by the right one after 12 s",
+            summary: "The signing key is one that APNs does not know, and is replaced by the correct one after 12 s",
             apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .installValidKey)],

@@ -3,7 +3,7 @@ extension OutageCase {
     static let ageCases = [
         OutageCase(
             name: "thirty-hours-old",
-            summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
+            summary: "A new group reads starts, updates and ends that are 30 hours old, with an empty Redis",
             apps: [
                 OutageApp(pushStartedActivityCount: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 30 * 3_600)
             ],
@@ -14,7 +14,7 @@ extension OutageCase {
         ),
         OutageCase(
             name: "seven-minutes-old",
-            summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
+            summary: "A backlog whose timestamps are 7 minutes old: its states are shown, its alerts do not ring",
             apps: [OutageApp(pushStartedActivityCount: 40, durationMilliseconds: 10_000, timestampAgeSeconds: 420)],
             workers: OutageWorkers(areStartedBeforeCommands: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
@@ -23,7 +23,7 @@ extension OutageCase {
         OutageCase(
             name: "start-and-end-in-a-backlog",
             summary:
-                "Starts and the ends of the same activities are read together: no phone rings kick-off for a finished match",
+                "Starts and ends of the same activities are read together: no phone gets the alert of a start for a finished match",
             apps: [
                 OutageApp(
                     activityCount: 60,
@@ -39,7 +39,7 @@ extension OutageCase {
         ),
         OutageCase(
             name: "year-2100",
-            summary: "One command of each activity claims to be of the year 2100, and correct ones follow",
+            summary: "One command of each activity has a timestamp in the year 2100, and correct commands follow",
             apps: [OutageApp(farFutureTimestampCommandNumber: 3)],
             expectations: [.noOutcome("failed"), .outcome("invalid", count: 100), .invalidationCount(0)]
         ),

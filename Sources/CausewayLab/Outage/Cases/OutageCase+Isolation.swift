@@ -41,7 +41,7 @@ extension OutageCase {
         OutageCase(
             name: "device-out-of-starts",
             summary:
-                "Twelve starts for one device that may have eight an hour, beside a healthy app; a start expires after 30 s "
+                "Twelve starts for one device that may have eight per hour, and a healthy app; a start expires after 30 s "
                 + "instead of 600",
             apps: [
                 OutageApp(
@@ -68,7 +68,7 @@ extension OutageCase {
         OutageCase(
             name: "token-retired",
             summary:
-                "All tokens of an app die, 410, and the next ones register 8 s later; the last updates and ends come in between",
+                "APNs responds with 410 to all tokens of an app. New tokens are registered 8 s later; the last updates and ends come in between",
             apps: [OutageApp(activityCount: 60)],
             steps: [
                 OutageStep(at: 13_000, .rotateTokens(app: "match")), OutageStep(at: 21_000, .resumeRegistrations),

@@ -8,14 +8,14 @@ extension OutageCase {
     static let redisCases = [
         OutageCase(
             name: "redis-frozen",
-            summary: "Redis is frozen for 8 s, in which the last commands come",
+            summary: "Redis is frozen for 8 s, while the last commands arrive",
             apps: appsWithPushStarts,
             steps: [OutageStep(at: 12_000, .freeze(.redis(0))), OutageStep(at: 20_000, .thaw(.redis(0)))],
             expectations: noFailuresOrInvalidations
         ),
         OutageCase(
             name: "redis-killed-and-empty",
-            summary: "Redis is killed in mid-season and comes back empty after 2 s, with three workers",
+            summary: "Redis is killed in the middle of the season and starts empty after 2 s, with three workers",
             apps: appsWithPushStarts,
             workers: threeWorkers,
             steps: [
@@ -26,7 +26,7 @@ extension OutageCase {
         ),
         OutageCase(
             name: "redis-flushed",
-            summary: "FLUSHALL in mid-season, with three workers",
+            summary: "FLUSHALL in the middle of the season, with three workers",
             apps: appsWithPushStarts,
             workers: threeWorkers,
             steps: [OutageStep(at: 8_000, .flushRedis, alertRepeatWindowMilliseconds: alertRepeatWindowMilliseconds)],
@@ -35,7 +35,7 @@ extension OutageCase {
         OutageCase(
             name: "redis-failover",
             summary:
-                "The primary dies, and Sentinel promotes a replica that lacks the last 5 s, in which other tokens replaced all tokens "
+                "The primary is killed, and Sentinel promotes a replica that lacks the last 5 s, in which other tokens replaced all tokens "
                 + "of an app; with three workers",
             apps: appsWithPushStarts,
             workers: threeWorkers,
@@ -49,7 +49,7 @@ extension OutageCase {
         ),
         OutageCase(
             name: "redis-node-replaced",
-            summary: "One of three servers of a cluster is killed and comes back empty after 3 s, with three workers",
+            summary: "One of three servers of a cluster is killed and starts empty after 3 s, with three workers",
             apps: appsWithPushStarts,
             workers: threeWorkers,
             redis: .cluster(primaryCount: 3),

@@ -34,7 +34,8 @@ extension OutageCase {
         ),
         OutageCase(
             name: "stop-with-redis-frozen",
-            summary: "SIGTERM while Redis is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
+            summary:
+                "SIGTERM while Redis is frozen, with a drain of 4 s: the worker stops, and the next worker continues",
             apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
@@ -47,7 +48,7 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-apns-frozen",
             summary:
-                "SIGTERM while APNs does not respond, with a drain of 4 s: the worker ends, and its successor goes on",
+                "SIGTERM while APNs does not respond, with a drain of 4 s: the worker stops, and the next worker continues",
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.simulator(.sandbox))), OutageStep(at: 9_000, .stop(.worker(0))),
@@ -58,7 +59,7 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-kafka-frozen",
             summary:
-                "SIGTERM while the broker is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
+                "SIGTERM while the broker is frozen, with a drain of 4 s: the worker stops, and the next worker continues",
             apps: [OutageApp(pushStartedActivityCount: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [

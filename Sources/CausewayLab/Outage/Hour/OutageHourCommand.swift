@@ -6,24 +6,24 @@ import CausewayCommandLine
 struct OutageHourCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "outage-hour",
-        abstract: "Take one app's APNs host away for an hour, at full rate, and measure the effect on others.",
+        abstract: "Stop one app's APNs host for an hour, at full rate, and measure the effect on another app.",
         discussion: """
-            Starts a broker, a redis-server, two services of APNs with phones, and one worker with two lanes. Two apps share all \
+            This command starts a broker, a redis-server, two services of APNs with phones, and one worker with two lanes. Two apps share all \
             partitions. The host of one app stops responding, while commands for it continue. Each minute a line shows the freshness \
-            of the other app's pushes, the longest wait of a record for its commit, and the worker's resident memory. After the \
-            host's return each activity must get exactly one push, with its newest state.
+            of the other app's pushes, the longest wait of a record for its commit, and the worker's resident memory. When \
+            the host responds again, each activity must get exactly one push, with its newest state.
 
             Example:
               causeway-lab outage-hour --minutes 5 --rate 500
 
-            Exit codes: 0 all promises kept; 1 a promise broken, or a part failed; 64 the command line is wrong.
+            Exit codes: 0 all expectations met; 1 an expectation not met, or a part failed; 64 the command line is wrong.
             """
     )
 
-    @Option(help: "Minutes for which the host is away, 1 to 1440.")
+    @Option(help: "Minutes for which the host does not respond, 1 to 1440.")
     var minutes = 60
 
-    @Option(help: "Commands a second for each of the two apps, 10 to 20000.")
+    @Option(help: "Commands per second for each of the two apps, 10 to 20000.")
     var rate = 2_000
 
     @Option(help: "Activities of each of the two apps, 10 to 100000.")
