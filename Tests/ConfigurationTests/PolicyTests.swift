@@ -47,7 +47,8 @@ struct PolicyTests {
         let variable = try load(smallestFile, environment: ["CAUSEWAY_POLICIES_DEFAULT_OVERSIZE": "b, a"])
         #expect(variable.policies[0].oversize == ["b", "a"])
         let tooManyNames = (1...9).map { "f\($0)" }.joined(separator: ", ")
-        for (list, fault) in [("a..b", "is not a field's name"), (tooManyNames, "has 9 fields, at most 8 are allowed")] {
+        for (list, fault) in [("a..b", "is not a field's name"), (tooManyNames, "has 9 fields, at most 8 are allowed")]
+        {
             let foundFaults = faults(of: smallestFile + "policies:\n  odd: {oversize: [\(list)]}\n")
             #expect(foundFaults.count == 1 && foundFaults.first?.contains(fault) == true, "\(foundFaults)")
         }

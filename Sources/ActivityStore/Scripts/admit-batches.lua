@@ -128,8 +128,8 @@ if #ARGV[1] >= @CALL_BYTES@ then
   -- # Reading a call for the long path
   -- Reads a whole call (CallBatch.swift). `position` is where it begins. Returns:
   --     its version
-  --     byte 14: the number of the pace's argument, and three bits (CallPaceBits)
-  --     byte 15: eight bits (CallRequestBits)
+  --     `paceByte`, byte 14: the number of the pace's argument, and three bits (CallPaceBits)
+  --     `requestByte`, byte 15: eight bits (CallRequestBits)
   --     the timestamp of the version
   --     the digest
   --     the token that the call registers or retires: a table with its bytes, its registration time and its form; nil
@@ -138,17 +138,17 @@ if #ARGV[1] >= @CALL_BYTES@ then
   --     where the next call begins
   local function readCall(position)
     local token, alertVersion
-    local version, byte14, byte15, timestamp, digest, nextPosition = read('<c13BBI5I6', calls, position)
-    if byte15 % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
+    local version, paceByte, requestByte, timestamp, digest, nextPosition = read('<c13BBI5I6', calls, position)
+    if requestByte % @TOKEN_FOLLOWS_MODULUS@ >= @TOKEN_FOLLOWS@ then
       local length, registeredAt, form, tokenPosition = read('<I2I6B', calls, nextPosition)
       nextPosition = tokenPosition + length
       token = {bytes = sub(calls, tokenPosition, nextPosition - 1), registeredAt = registeredAt, form = form}
     end
-    if byte15 % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
+    if requestByte % @ALERT_FOLLOWS_MODULUS@ >= @ALERT_FOLLOWS@ then
       alertVersion = sub(calls, nextPosition, nextPosition + @VERSION_BYTES@ - 1)
       nextPosition = nextPosition + @VERSION_BYTES@
     end
-    return version, byte14, byte15, timestamp, digest, token, alertVersion, nextPosition
+    return version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition
   end
 
   -- # Computed for several calls
@@ -202,10 +202,10 @@ if #ARGV[1] >= @CALL_BYTES@ then
     -- acceptance, which needs none of it. A call with one of the flags that the block removes never skips it, because
     -- `lastRequestAndPace` has no such flag.
     if requestAndPace ~= lastRequestAndPace and requestAndPace ~= @ACCEPTANCE_REQUEST@ then
-      local byte14 = requestAndPace % @REQUEST_FACTOR@
-      paceNumber = byte14 % @PACE_NUMBER_MODULUS@
+      local paceByte = requestAndPace % @REQUEST_FACTOR@
+      paceNumber = paceByte % @PACE_NUMBER_MODULUS@
       -- The other three bits of byte 14, and KEY_REPEATS. Few calls set one, and the short path needs none of them.
-      local removedFlags = byte14 - paceNumber
+      local removedFlags = paceByte - paceNumber
       if requestAndPace >= @KEY_REPEATS_IN_REQUEST@ then
         -- An earlier call of this batch may have written the value, so it is read again.
         values[index], removedFlags = callRedis('GET', keys[index]), removedFlags + @KEY_REPEATS_IN_REQUEST@

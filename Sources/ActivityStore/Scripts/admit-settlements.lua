@@ -55,7 +55,7 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
   -- The reply to a 429 is only the number.
   local function settle(key, stored, value, position, now)
     -- The call and the value.
-    local version, byte14, byte15, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
+    local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
     if not stored then return 0, nextPosition end
     if #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
     local updatesUntilSeconds, tokenLengthAndFlags, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
@@ -71,13 +71,13 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
 
     -- What the settlement changes. `changesParts`: whether it changes a part after the fixed one. `start`: the part
     -- about the start if it changes; otherwise nil.
-    local code, form, changesParts = byte15 % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
+    local code, form, changesParts = requestByte % @SETTLEMENT_CODE_MODULUS@, flags % @FORM_MODULUS@, false
     local nextPhase, nextShownDigest, start, removesHeld = phase, shownDigest, nil, false
     local isAccepted = code == @ACCEPTED@
     local isNewest = timestamp == newestTimestamp and phase ~= @NO_VERSION@
       and sub(value, @AT_VERSION@, @AT_BUCKET@ - 1) == version
     if code == @THROTTLED@ and updatesUntilSeconds > 0 then
-      local newThrottle = throttleAfter(throttle, lastSendAt, ARGV[byte14], now)
+      local newThrottle = throttleAfter(throttle, lastSendAt, ARGV[paceByte], now)
       if newThrottle then throttle, changesParts = newThrottle, true end
     elseif code < @THROTTLED@ then
       if isNewest then

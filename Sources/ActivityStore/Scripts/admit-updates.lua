@@ -55,7 +55,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- command by the order of versions (R11, R13). The reply is nil if the command may become the newest version, or if
   -- it repeats the newest version, which is not settled.
   -- decision: order of versions
-  local function findRefusal(version, timestamp, byte14, isEnd, mayReplaceHeldAlert, value, newestTimestamp, phase,
+  local function findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value, newestTimestamp, phase,
       newestIsEnd, startPosition, heldPosition)
     -- `comesAfterNewest`: whether the call's version is newer than the newest one, or the first of all.
     local isSameVersion, comesAfterNewest = false, phase == @NO_VERSION@ or timestamp > newestTimestamp
@@ -79,7 +79,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
     if isEnd then
       -- The end belongs to an earlier life if a newer start has come, unless it ends the newer life too (R13).
-      local isOfEarlierLife = startPosition < heldPosition and byte14 % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
+      local isOfEarlierLife = startPosition < heldPosition and paceByte % @ENDS_NEWER_LIFE_MODULUS@ < @ENDS_NEWER_LIFE@
         and isNewer(sub(value, startPosition, heldPosition - 1), version)
       return isSameVersion, isOfEarlierLife and 'superseded' or nil
     end
@@ -96,8 +96,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
 
   -- # Whether the state may be sent now
   -- Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil.
-  local function findObstacle(byte14, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
-    if byte14 >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
+  local function findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
+    if paceByte >= @IS_TOO_OLD@ and phase == @NO_VERSION@ then return 'expired' end
     -- decision: eight hours
     if not isEnd and seconds > updatesUntilSeconds then return 'activityOver' end
     if alertVersion and acceptedAlertVersion ~= '' and not isNewer(alertVersion, acceptedAlertVersion) then
@@ -119,8 +119,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- Returns for how long the spacing still forbids a push, and the pace of the activity. `throttle` is the part about
   -- the last 429.
   -- decision: spacing
-  local function findWait(byte14, flags, throttle, lastSendAt, now)
-    local signedPaceNumber = byte14 % @PACE_NUMBER_MODULUS@
+  local function findWait(paceByte, flags, throttle, lastSendAt, now)
+    local signedPaceNumber = paceByte % @PACE_NUMBER_MODULUS@
     if flags % @ALLOWS_FREQUENT_MODULUS@ >= @ALLOWS_FREQUENT@ then signedPaceNumber = -signedPaceNumber end
     local pace = paces[signedPaceNumber] or readPace(signedPaceNumber)
     local spacing, sinceLastSend = pace.spacing, now - lastSendAt
@@ -144,10 +144,14 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- has the reply and the phase. Of two phases, the second is for a held command with an alert. `-` means that the
   -- value does not change. "Held" means that the newest version itself is held, not an older command.
   --
-  --     command                newer             repeated, held    repeated, not held
-  --     may be sent            nil, a or y       nil, k or l       nil, a or y
-  --     must wait              wait, w or x      wait, -           wait, -
-  --     there is no token      noToken, w or x   held, h or i      noToken, -
+  --                          command              reply      phase
+  --     may be sent          repeated and held    nil        SENDING_HELD, SENDING_HELD_ALERT
+  --                          any other            nil        SENDING, SENDING_OLDER_ALERT
+  --     must wait            newer                wait       WAITING, WAITING_OLDER_ALERT
+  --                          repeated             wait       -
+  --     there is no token    newer                noToken    WAITING, WAITING_OLDER_ALERT
+  --                          repeated and held    held       HELD, HELD_ALERT
+  --                          repeated, not held   noToken    -
   local function decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
     local hasToken = wait ~= nil
     -- `newestIsHeld`: the held command is the newest version itself, not an older command whose alert the newest
@@ -215,7 +219,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- whether the version has drawn before. Returns the priority; the pushes left; and after a draw when the bucket will
   -- be full.
   -- decision: budget; decision: pushes left
-  local function draw(pace, byte15, fullAt, hasDrawn, now)
+  local function draw(pace, requestByte, fullAt, hasDrawn, now)
     -- The bucket lacks one push for each interval until it is full. A begun interval counts as a whole one: the number
     -- of intervals is d / interval, rounded up, where d = fullAt - now. For whole numbers, this is floor((d - 1) /
     -- interval) + 1. The short path has another formula with the same result (admit-batches.lua).
@@ -226,8 +230,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       if pushesLeft < 0 then pushesLeft = 0 end
     end
     local isHigh, mayUseReserve =
-      byte15 % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
-      byte15 % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
+      requestByte % @REQUESTS_HIGH_PRIORITY_MODULUS@ == @REQUESTS_HIGH_PRIORITY@,
+      requestByte % @MAY_USE_RESERVE_MODULUS@ >= @MAY_USE_RESERVE@
     if not isHigh then return @PRIORITY_LOW@, pushesLeft end
     if hasDrawn then return @PRIORITY_HIGH@, pushesLeft end
     if pushesLeft <= (mayUseReserve and 0 or pace.reserved) then return @PRIORITY_DEMOTED@, pushesLeft end
@@ -297,7 +301,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   -- accepted alert. If the update or end brought a new token, the returned value has it.
   --
   -- Variables and parameters:
-  --     isEnd, mayReplaceHeldAlert    bits of `byte15`, which CallRequestBits explains
+  --     isEnd, mayReplaceHeldAlert    bits of `requestByte`, which CallRequestBits explains
   --     timestamp                     the timestamp of the call's version
   --     alertVersion                  the version of the command whose alert the call carries
   --     phase, newestIsEnd            of the newest version in Redis: its phase (a letter), and whether it is an end
@@ -311,10 +315,10 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
   --     throttle, retired             see `findParts`
   local function admit(key, stored, value, position, now)
     -- The call and the value.
-    local version, byte14, byte15, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
+    local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)
     if stored and #stored < @FIXED_BYTES@ then return stored.err and stored or MALFORMED, nextPosition end
-    local isEnd = byte15 % @IS_END_MODULUS@ >= @IS_END@
-    local mayReplaceHeldAlert = byte15 % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
+    local isEnd = requestByte % @IS_END_MODULUS@ >= @IS_END@
+    local mayReplaceHeldAlert = requestByte % @MAY_REPLACE_HELD_ALERT_MODULUS@ >= @MAY_REPLACE_HELD_ALERT@
     local updatesUntilSeconds, tokenLengthAndFlags, flags, shownDigest, phaseByte, lastSendAt, newestTimestamp =
       read('<I4I2BI6BI6I5', value)
     local phase, newestIsEnd = splitPhase(phaseByte)
@@ -333,7 +337,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     if token and (form ~= token.form or sub(value, @AT_TOKEN@, tokenEnd) ~= token.bytes) then
       local addedByteCount
       value, lastAssignedTimestamp, hasNewToken, addedByteCount = adoptToken(value, token, retired,
-        lastAssignedTimestamp, byte14 % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
+        lastAssignedTimestamp, paceByte % @IS_REREAD_MODULUS@ >= @IS_REREAD@ and seconds)
       tokenEnd, startPosition, heldPosition =
         tokenEnd + addedByteCount, startPosition + addedByteCount, heldPosition + addedByteCount
     end
@@ -343,16 +347,16 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
     end
 
     -- The order of versions, and what else refuses the command.
-    local isSameVersion, refusal = findRefusal(version, timestamp, byte14, isEnd, mayReplaceHeldAlert, value,
+    local isSameVersion, refusal = findRefusal(version, timestamp, paceByte, isEnd, mayReplaceHeldAlert, value,
       newestTimestamp, phase, newestIsEnd, startPosition, heldPosition)
     refusal = refusal
-      or findObstacle(byte14, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
+      or findObstacle(paceByte, phase, isEnd, seconds, updatesUntilSeconds, alertVersion, acceptedAlertVersion)
     if refusal then return hasNewToken and store(key, value, stored) or refusal, nextPosition end
 
     -- Whether the state may be sent now.
     -- An update and an end with the same version are two commands, so neither repeats the other.
     local isRepeated, wait, pace = isSameVersion and isEnd == newestIsEnd, nil, nil
-    if form > 0 or hasNewToken then wait, pace = findWait(byte14, flags, throttle, lastSendAt, now) end
+    if form > 0 or hasNewToken then wait, pace = findWait(paceByte, flags, throttle, lastSendAt, now) end
     -- For an activity in an audience, the shown state is not known (admit.lua: Audiences).
     local isShown = not isEnd and shownDigest == digest and not audiences
     local reply, nextPhase, removesHeld = decide(phase, isRepeated, mayReplaceHeldAlert, isShown, wait)
@@ -370,7 +374,7 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       return failure or reply, nextPosition
     end
     local assigned = assignTimestamp(timestamp, lastAssignedTimestamp, isRepeated and phase)
-    local priority, pushesLeft, newFullAt = draw(pace, byte15, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
+    local priority, pushesLeft, newFullAt = draw(pace, requestByte, read('<I6', value, @AT_BUCKET@), hasDrawn, now)
     local failure =
       storeSent(key, value, stored, version, timestamp, nextPhaseByte, assigned, newFullAt, lastSendAt, now)
     if failure then return failure, nextPosition end

@@ -4,6 +4,9 @@ import Audiences
 ///
 /// Redis has all members when the marks of all partitions of the registrations topic show no loss, whichever
 /// worker owns the partitions. ``StoreWatch`` reads the marks and tells the lanes the result.
+///
+/// Rereading does not restore two things: how far an audience's timestamp was raised (R11), and the member counts of
+/// the ended ranges of an unfinished command.
 struct MemberCompleteness {
     /// The longest time that audiences wait for their members. Without a limit they could wait very long,
     /// because a partition may have no owner for a while, or its rereading may be slow.

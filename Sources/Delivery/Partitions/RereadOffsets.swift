@@ -1,4 +1,8 @@
 /// The reread records of a partition: they were settled before, and Redis lost what they wrote. (R25)
+///
+/// A reread record only restores what Redis lost: a registration its token, a start its version, an update or end its
+/// version or held state. It has a second result only if its command is now sent, held or `failed`, or if it counts
+/// superseded commands.
 struct RereadOffsets {
     let settledEndOffset: Int64
     /// The ranges of settled offsets from `settledEndOffset` on, ascending and disjoint.

@@ -322,7 +322,7 @@ class Topics(unittest.TestCase):
         configuration["kafka"]["properties"].pop("sasl.username")
         done = self.run_job(container, configuration)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("push.results exists, partitions=3, 24 were planned", done.stdout)
+        self.assertIn("push.results exists, partitions=3, expected 24", done.stdout)
         broker.kill()
         asked = {topic["name"]: topic for topic in map(json.loads, broker.stdout)}
         broker.stdout.close()
