@@ -50,6 +50,7 @@ struct StatusPageTests {
         let html = StatusPage.html(Self.busyReport())
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
         #expect(html.contains("In the last minute 10,000 records and 2,000 pushes per second; 99 % of the pushes "))
+        #expect(html.contains("99 % of the pushes accepted within "))
         #expect(html.contains("Redis is unreachable for 1 of 2 lanes."))
         #expect(html.contains("<code>CausewayRedisUnavailable</code>"))
         #expect(html.contains("<td>outOfMemory 1,300, moved 2</td>"))

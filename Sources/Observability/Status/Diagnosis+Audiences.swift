@@ -12,7 +12,7 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayRoundsSlow",
                     observation:
-                        "Members of an audience of \(app) have waited \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)) for its newest state.",
+                        "For \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)), an audience of \(app) has always had members that wait for its newest state.",
                     meaning: memberCount > 0
                         ? "\(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer commands arrive before all members had theirs."
                         : "No member had its turn in the last minute: the rounds do not advance.",

@@ -27,7 +27,7 @@ package struct FaultReference: Sendable {
             case .tooMany:
                 "More than \(Limits.audiencesPerRegistrationMax) audiences, or more than \(Limits.unknownKeysPerObjectMax) unknown keys in one of Apple's dictionaries."
             case .unknownKey:
-                "The record has a key that is not in the tables above. Often the key belongs into `payload` or `aps`."
+                "The record has a key that is not in the tables above. Often the key belongs in `payload` or `aps`."
             case .duplicateKey: "A key occurs twice in one object."
             case .missingField: "A field is missing."
             case .wrongType: "The value has a wrong type. Write an integer without a fraction or an exponent."

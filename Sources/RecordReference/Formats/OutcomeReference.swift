@@ -61,7 +61,7 @@ package struct OutcomeReference: Sendable {
                 )
             case .failed:
                 (
-                    "APNs or Redis refused this command because of its content, token or configuration, so a retry does not help.",
+                    "The command cannot be sent for a reason that no retry removes, such as a refusal by APNs or Redis.",
                     "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
                 )
             case .unknown:
@@ -101,7 +101,7 @@ package struct OutcomeReference: Sendable {
         case .failed:
             self.init(
                 outcome.name,
-                "APNs refused the push, and a retry does not help.",
+                "APNs refused the push, and a retry does not help. Or the app has no key for the member's environment; then the member has no result of its own.",
                 "Read the member's own result, or `reason` and `advice` of the broadcast."
             )
         case .unregistered:

@@ -45,7 +45,7 @@ private enum RegistrationFormat {
                 "registeredAt",
                 .unixMilliseconds,
                 .always,
-                "The time at which the app got the token. Of two registrations, the one with the later time applies. A token is dead only if APNs reports it for a time after this one."
+                "The time at which the app got the token. Of two registrations, the one with the later time applies. If APNs reports the token as dead since an earlier time, Causeway continues to use it."
             ),
             RecordField("token", .token, .always, "The bytes of the token in hexadecimal digits."),
             RecordField(

@@ -9,7 +9,7 @@ extension RecordFormat {
         topic: "causeway.results",
         introduction: """
             Workers write the outcome of each command. There are four kinds of result, because a command to an audience has several \
-            results. Each kind has a field that the other kinds do not have. After a crash, a result may be written twice, with the same \
+            results. Recognize each kind by the fields that its description names. After a crash, a result may be written twice, with the same \
             `command` and `outcome`. Ignore keys that you do not know.
             """,
         keyMeaning:
@@ -27,8 +27,8 @@ extension RecordFormat {
         title: "Result of a command",
         introduction: """
             It has `attempts`. Each command to an activity has such a result, and so has each start that a start to an audience causes. A \
-            command to an audience or a channel has it only if nothing was sent. A member of an audience has it if APNs refused its push; \
-            the result has the audience's id and the outcome `failed` or `unregistered`. An `invalid` registration has it, too.
+            command to an audience or a channel has it only if nothing was sent. A member of an audience has it if APNs refused its push \
+            permanently; the result has the audience's id and the outcome `failed` or `unregistered`. An `invalid` registration has it, too.
             """,
         shape: RecordShape(
             [ResultFields.command, ResultFields.appIfKnown] + ResultFields.addressFields + [
@@ -201,7 +201,7 @@ private enum ResultFields {
     static let demoted = RecordField(
         "demoted",
         .boolean,
-        "`true`: the command requested priority 10 and was sent at 5, because a budget did not allow 10."
+        "`true`: the command requested priority 10, and a push was sent at 5, because a budget did not allow 10."
     )
     static let dropped = RecordField(
         "dropped",

@@ -54,7 +54,7 @@ extension RecordPage {
         ## What the schemas cannot say
 
         Every record that the worker accepts is valid by its schema. But a record that is valid by its schema may be invalid for the worker, in these \
-            cases. `causeway check` finds all of them.
+        cases. `causeway check` finds all of them.
 
 
         """ + RuleBeyondSchema.allCases.map { "- \($0.text)\n" }.joined()

@@ -94,7 +94,7 @@ package enum RecordPage {
         """
         ## Dead letter: `\(DeadLetterReference.topic)`
 
-        \(DeadLetterReference.introduction) `causeway replay --topic causeway.dead-letters` reads them again after the configuration has been \
+        \(DeadLetterReference.introduction) `causeway replay --topic causeway.dead-letters` reads these records again after the configuration has been \
         corrected.
 
 
