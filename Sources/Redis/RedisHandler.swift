@@ -14,7 +14,7 @@ public enum IssueOutcome: Sendable {
 }
 
 /// A condition of the server that an operator should fix, although work continues. The log line `redis-warning` has the
-/// names of these cases.
+/// warning in words.
 public enum RedisWarning: Sendable, Equatable {
     /// The server may evict keys when memory is short, so pushes may be repeated. Its `maxmemory-policy` is not
     /// `noeviction`. Every other policy may evict the keys of activities, devices and audiences, because these keys

@@ -163,7 +163,7 @@ struct InspectTextTests {
                     spacingDoublingCount: 3,
                     nextPushAtMilliseconds: Self.nowMilliseconds + 12_000
                 )
-            } == "one push every 40 s (doubled 3 times after 429 responses); the next in 12 s"
+            } == "one push every 40 s (doublings after 429 responses: 3); the next in 12 s"
         )
         func budget(_ remainingDrawCount: Int, reservedDrawCount: Int = 5) -> String {
             line("budget") {

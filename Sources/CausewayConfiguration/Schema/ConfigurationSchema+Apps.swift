@@ -3,8 +3,9 @@ extension ConfigurationSchema {
     static let appSectionTexts = [
         "apps": """
         The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters and \
-        digits. The name appears only in logs, in metrics and in variables: CAUSEWAY_APPS_MATCH_KEY_FILE is the \
-        keyFile of `match`. If you configure by environment only, CAUSEWAY_APPS=match,ride names the apps.
+        digits. The name appears only in logs, in metrics, on /statusz and in variables: \
+        CAUSEWAY_APPS_MATCH_KEY_FILE is the keyFile of `match`. If you configure by environment only, \
+        CAUSEWAY_APPS=match,ride names the apps.
         """,
         "apps.*.channels": """
         Broadcast channels (iOS 18 and newer): one request reaches all subscribers of an audience. The app needs \

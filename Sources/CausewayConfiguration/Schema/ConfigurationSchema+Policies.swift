@@ -141,7 +141,7 @@ extension ConfigurationSchema {
             "throttleRecoveryMilliseconds",
             \.throttleRecoveryMilliseconds,
             1_000...3_600_000,
-            meaning: "After this time without a 429, the spacing is halved once."
+            meaning: "Time without a 429 after which one doubling of the spacing is undone. After twice this time, two are."
         )
         .sourceOfDefault("Our choice."),
         .integer(
@@ -152,8 +152,8 @@ extension ConfigurationSchema {
                 Seconds from the start of an activity until Causeway ends it with its last state. 0: Causeway does not \
                 end it. iOS ends an activity after 8 hours, and the app gets to know this only when it runs: \
                 documented by Apple. 28200 (7 h 50 min) ends the activity before iOS does. Use at least 300; smaller \
-                values are for tests. If the app started the activity, the time counts from the first registration or \
-                push that Causeway processes. A registration uses the app's policy.
+                values are for tests. If the app started the activity, the time counts from its earliest \
+                registration or accepted command that Causeway knows. A registration uses the app's policy.
                 """
         )
         .sourceOfDefault("Our choice: a producer ends its activities itself."),

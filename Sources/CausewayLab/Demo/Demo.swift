@@ -211,7 +211,7 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("Timeout (\(Self.stallMillisecondsMax / 1_000) s): \(goal)", reader, commandProducer)
+                throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s in vain until \(goal)", reader, commandProducer)
             }
         }
     }

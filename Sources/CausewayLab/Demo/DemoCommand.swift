@@ -84,7 +84,7 @@ struct DemoCommand: SeasonCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Set the budget of each activity to this number of pushes of priority 10, plus \(budgetRefillPerHour) per hour. A third is reserved for alerts.",
+            "Set the budget of each activity to this number of pushes of priority 10, plus \(budgetRefillPerHour) per hour. A third is reserved for alerts and ends.",
             valueName: "pushes"
         )
     )

@@ -38,7 +38,7 @@ package enum CapacityPage {
             \(plan.text)```
 
             So \(Numeral.grouped(plan.pushesPerSecond)) pushes a second need \
-            \(Numeral.exactQuotient(plan.busyProcessorHundredths, divisor: 100)) cores. Redis is the largest part of such a plan, \
+            \(Numeral.exactQuotient(plan.busyProcessorHundredths, divisor: 100)) cores. Redis needs more, \
             because each push needs two script calls. APNs connections are not the limit: \(plan.neededConnectionCount) are enough, and the fleet has \
             \(plan.connectionCount), because each lane has its own connections.
 

@@ -46,7 +46,7 @@ extension ChannelKeeper {
         let appEnvironment = managedEnvironment.appEnvironment
         if let identifier = content.unreadableIntents.first {
             let text =
-                "\(content.unreadableIntents.count) fields of the registry of channels in Redis cannot be read, for example field "
+                "the registry of channels in Redis has fields that cannot be read (\(content.unreadableIntents.count)), for example "
                 + "i:\(identifier) of {channels:\(appEnvironment.app):\(appEnvironment.environment)}. Each is about a "
                 + "channel that a worker creates. If a newer release wrote them, upgrade this worker. Otherwise remove these "
                 + "fields. Until then, channels that a crash left without an owner are not deleted"

@@ -28,7 +28,7 @@ extension MetricCatalog {
             help: "Members that had their turn in a round, by outcome.",
             meaning:
                 "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: APNs refused the "
-                + "push, and no retry helps; each has a result. expired: the command expired before the member's turn."
+                + "push, which has a result, or the push cannot be made; no retry helps. expired: the command expired before the member's turn."
         ),
         .counter(
             .audiencePagesRead,

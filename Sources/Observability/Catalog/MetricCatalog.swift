@@ -149,7 +149,7 @@ package enum MetricCatalog {
             MetricBuckets.latencyPart,
             [.latencyPart],
             help:
-                "Time of accepted commands by stage: queue (Kafka), admit (merging, pace, Redis), stream (waiting for a "
+                "Time of accepted commands by part: queue (Kafka), admit (merging, pace, Redis), stream (waiting for a "
                 + "free HTTP/2 stream), apns (until the response), settle (until the result is acknowledged).",
             meaning: "Shows which stage is slow. queue: too few workers, or a paused partition. admit: pace or Redis. "
                 + "stream: too few connections. apns: Apple or the network. settle: the brokers."

@@ -36,8 +36,9 @@ extension LogKindCatalog {
             .apnsClosed,
             "apns-closed",
             .warning,
-            "APNs connection was lost or could not be opened",
-            "The worker tries again at growing intervals.",
+            "APNs connection was closed or could not be opened",
+            "If the level is info, the worker closed the connection itself. Otherwise the connection was lost or could not be opened, and the "
+                + "worker tries again at growing intervals.",
             "Read `cause` and `detail`. If all connections have connectFailed, check egress to port 443 or 2197, any proxy, and DNS."
         ),
         define(

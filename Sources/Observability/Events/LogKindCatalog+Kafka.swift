@@ -14,7 +14,7 @@ extension LogKindCatalog {
             "partitions-revoked",
             .info,
             "partitions revoked",
-            "The consumer group has revoked partitions of this worker, or the worker lost them when its session timed out."
+            "The consumer group has revoked partitions of this worker, or the worker lost them, for example because its session timed out."
         ),
         define(
             .partitionsPaused,

@@ -50,7 +50,8 @@ package enum LogKindCatalog {
             "lifetime-ends-interrupted",
             .warning,
             "activities whose lifetime is over cannot be ended now",
-            "Redis does not reply, or Kafka does not accept the commands that end activities. Nothing is lost: the worker tries again each second.",
+            "Redis does not reply or replies with an error, or Kafka does not accept the commands that end activities. Nothing is lost: the worker "
+                + "tries again each second.",
             "Read `error`, and repair Redis or Kafka. The Kafka user must be allowed to write to the commands topic."
         ),
         define(
@@ -228,7 +229,8 @@ package enum LogKindCatalog {
             "key-loaded",
             .notice,
             "the key of the key file is now in use",
-            "A key file was replaced, and APNs accepts the new key. Or the file of the key in use can be read again."
+            "A key file was replaced, and APNs accepts the new key. Or the file has the key in use again, after it was missing or "
+                + "had another key."
         ),
         define(
             .keyRejected,

@@ -147,7 +147,7 @@ extension Diagnosis {
                     alert: "CausewayDeadLetters",
                     observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
                     meaning: "They are not valid commands or registrations, so they had no effect.",
-                    action: "Read the headers `error`, `detail` and `source` of the records, and correct the producer."
+                    action: "Read the headers `error`, `detail` and `source` of the records. Then correct the producer or the configuration."
                 )
             )
         }
@@ -198,8 +198,8 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayRetryBudgetSpent",
-                    observation: "The retry budget of \(app) is used up.",
-                    meaning: "Pushes that must be retried wait.",
+                    observation: "Less than 10 % of the retry budget of \(app) is left.",
+                    meaning: "When the budget is empty, pushes that must be retried wait at least 15 s.",
                     action: "APNs or the network to it has a problem. See the table of APNs' responses."
                 )
             )

@@ -24,7 +24,7 @@ extension StatusBuilder {
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "channels", title: "kept"), .init(key: "limitShare", title: "of the limit"),
-                .init(key: "listed", title: "listed by APNs"),
+                .init(key: "listed", title: "listed by APNs, if this worker asked"),
                 .init(key: "creationsOpen", title: "being created"),
                 .init(key: "unpublished", title: "not published yet"),
                 .init(key: "deletionsPlanned", title: "deletion planned"),

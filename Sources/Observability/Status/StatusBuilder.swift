@@ -158,7 +158,7 @@ struct StatusBuilder {
         ]
         return StatusTable(
             key: "stages",
-            title: "Latency by stage",
+            title: "Latency by part",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
             rows: LatencyPart.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]

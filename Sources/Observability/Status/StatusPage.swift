@@ -52,7 +52,7 @@ enum StatusPage {
 
     private static func findings(_ findings: [Finding]) -> String {
         guard !findings.isEmpty else { return "" }
-        var text = "<section>\n<h2>Problems, and what to do</h2>\n"
+        var text = "<section>\n<h2>Findings, and what to do</h2>\n"
         for finding in findings {
             let style: StatusCell.Style =
                 switch finding.severity {

@@ -30,7 +30,7 @@ package struct FaultReference: Sendable {
                 "The record has a key that is not in the tables above. Often the key belongs in `payload` or `aps`."
             case .duplicateKey: "A key occurs twice in one object."
             case .missingField: "A field is missing."
-            case .wrongType: "The value has a wrong type. Write an integer without a fraction or an exponent."
+            case .wrongType: "The value has the wrong type. Write an integer without a fraction or an exponent."
             case .outOfRange: "A number is out of range. Often it has milliseconds instead of seconds, or the reverse."
             case .timestampInFuture:
                 "`aps.timestamp` is more than \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."

@@ -29,7 +29,7 @@ package struct OutcomeReference: Sendable {
                 )
             case .superseded:
                 (
-                    "A newer command replaced this one before it was sent. If this one had an alert, the newer state carries it. Or the command is an end, and a "
+                    "A newer command replaced this one before it was sent. If this one had an alert, the newer state carries it, unless that state has a newer alert or `reason` says otherwise. Or the command is an end, and a "
                         + "newer start has begun the activity again.",
                     "Nothing. If the end was for the activity that the newer start began, send it again with a later timestamp."
                 )

@@ -37,12 +37,12 @@ package struct ReasonReference: Sendable {
             "activityOver8Hours",
             "`ended`",
             "The activity began more than 8 h ago, so Apple has ended it.",
-            "Start another activity, or use a policy with `lifetimeSeconds` and `afterLifetime`, which restarts activities."
+            "Start another activity, or use a policy that restarts activities: `lifetimeSeconds` and `afterLifetime: restart`."
         ),
         ReasonReference(
             "startBudget",
             "`expired`",
-            "The device's budget of starts was empty until the start became too old.",
+            "The device's budget of starts was empty until the start expired.",
             "Start fewer activities on one device, or raise the policy's `startBudget`."
         ),
         ReasonReference(

@@ -64,7 +64,7 @@ struct ChannelOptions: ParsableArguments {
             .filter { (app == nil || $0.app == app) && (environment == nil || $0.environment == environment) }
         guard appEnvironments.count == 1 else {
             let choices = await keeper.appEnvironments.map { "\($0.app) \($0.environment)" }.joined(separator: ", ")
-            throw ValidationError("several environments have channels; use --app and --environment: \(choices)")
+            throw ValidationError("choose one app and environment with --app and --environment: \(choices)")
         }
         do {
             try await body(keeper, appEnvironments[0])
@@ -219,8 +219,8 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
             }
             if reconciliation.hasUnreadableChannel {
                 StandardStreams.printError(
-                    "an entry of the registry cannot be read, so unknown channels were not deleted. Correct the entry, and run this "
-                        + "command again"
+                    "the channel of a registry entry cannot be read, so unknown channels were not deleted. Correct the entry, and run "
+                        + "this command again"
                 )
                 throw ExitCode.failure
             }

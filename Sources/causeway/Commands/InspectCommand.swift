@@ -16,7 +16,7 @@ struct InspectCommand: ParsableCommand {
             For an activity: its token, what it shows, what waits, its pace, budget and lifetime, and its last results. For a \
             device: its push-to-start tokens and its remaining starts. For an audience: the number of its members, its \
             newest command, the rounds in progress, and the outcomes of the last rounds. For an app: counts, and the \
-            activities with the most pushes.
+            activities that have used the most of their budget.
 
             This command never prints a token; sha256 is the beginning of the output of: printf %s TOKEN | sha256sum. It writes \
             nothing to Redis or Kafka, and joins no group. A Redis user needs ~{* and +get +hgetall +scan +time (and \
@@ -56,7 +56,7 @@ struct InspectCommand: ParsableCommand {
     )
     var allMembers = false
 
-    @Option(help: ArgumentHelp("Number of results to show, 0 to 100. With 0, Kafka is not read.", valueName: "number"))
+    @Option(help: ArgumentHelp("Maximum number of results to show, 0 to 100. With 0, Kafka is not read.", valueName: "number"))
     var results = 5
 
     @Flag(help: "Print one line of JSON, for programs. Times are UNIX milliseconds.")

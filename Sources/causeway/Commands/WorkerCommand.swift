@@ -86,7 +86,7 @@ struct WorkerCommand: AsyncParsableCommand {
             logger.critical("The worker cannot continue with this configuration.", metadata: ["error": "\(fault)"])
             throw ExitCode.configurationFault
         } catch {
-            logger.critical("The worker stopped because of an internal error.", metadata: ["error": "\(error)"])
+            logger.critical("The worker stopped because of an error.", metadata: ["error": "\(error)"])
             throw ExitCode.internalError
         }
     }

@@ -86,7 +86,7 @@ extension ActivityReport {
             ?? "the next may be sent now"
         let throttlingText =
             pace.spacingDoublingCount == 0
-            ? "" : " (doubled \(pace.spacingDoublingCount) times after 429 responses)"
+            ? "" : " (doublings after 429 responses: \(pace.spacingDoublingCount))"
         return "one push every \(TimeText.duration(pace.spacingMilliseconds))\(throttlingText); \(nextPushText)"
     }
 

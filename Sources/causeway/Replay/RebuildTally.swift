@@ -38,7 +38,7 @@ struct RebuildTally {
             switch self {
             case .registrationsWritten: "tokens that Redis has now"
             case .registrationsStale: "Redis has a later one"
-            case .registrationsTooOld: "older than the lifetime of an activity or of a push-to-start token"
+            case .registrationsTooOld: "older than an activity or a push-to-start token can be"
             case .registrationsInvalid: "not a registration that a worker would accept"
             case .unregistered: "tombstones"
             case .statesWritten: "newest commands that Redis now has as sent"
@@ -48,10 +48,10 @@ struct RebuildTally {
             case .membersLeft: "left an audience by a later registration, an unregistration or an end"
             case .audiencesWritten: "newest commands to audiences that Redis now has as sent"
             case .audiencesKnown: "Redis already has these commands to audiences, or newer ones"
-            case .statesTooOld: "older than the lifetime of an activity, or past their expiration"
+            case .statesTooOld: "older than an activity can be, or past their expiration"
             case .startsSkipped: "an activity's registration shows whether it began"
             case .statesUnread: "the workers have not committed their offsets and will read them"
-            case .statesNotLookedAt: "the number of activities exceeds --memory"
+            case .statesNotLookedAt: "more activities than fit into --memory"
             case .heldWithToken: "their tokens are registered again; causeway replay send sends them"
             }
         }

@@ -19,7 +19,7 @@ struct ReplayOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Instead of times: offsets of a partition, such as 0:1200-1800, or 0:1200- up to its end. Repeatable.",
+            "Instead of times: the first and the last offset of a partition, 0:1200-1800, or 0:1200- up to its end. Repeatable.",
             valueName: "partition:from-to"
         )
     )

@@ -78,12 +78,12 @@ enum ReplayReason: String, CaseIterable {
         case .startTooOld: "older than the policy's startSeconds"
         case .expired: "its own expiration has passed"
         case .activityOver: "its activity began more than eight hours ago"
-        case .activityUnknown: "older than the lifetime of an activity, and Redis does not know the activity"
-        case .audienceCommandTooOld: "older than the lifetime of an audience's activities"
+        case .activityUnknown: "older than an activity can be, and Redis does not know the activity"
+        case .audienceCommandTooOld: "older than an audience's activities can be"
         case .ended: "its activity or audience has ended"
         case .invalid: "not a command that a worker would accept"
         case .registration: "not a command; replay rebuild --registrations reads the registrations topic"
-        case .tableFull: "the number of activities and audiences exceeds --memory: choose a smaller range"
+        case .tableFull: "more activities and audiences than fit into --memory: choose a smaller range"
         }
     }
 }
