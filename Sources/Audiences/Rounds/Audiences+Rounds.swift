@@ -142,6 +142,8 @@ extension Audiences {
     /// partition's last record or the reply to the claim, whichever came later. If records come all the time, it ends
     /// `versionsOfLastOwnerWaitMillisecondsMax` after the reply. (R4)
     ///
+    /// If the record comes after the wait, its version passes all members again, also those that had it already.
+    ///
     /// A version's record may never come. For example, partitions were added to the fan-out topic, and the last owner
     /// read the record from another partition and settled it there.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {

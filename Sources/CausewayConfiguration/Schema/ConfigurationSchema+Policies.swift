@@ -141,7 +141,8 @@ extension ConfigurationSchema {
             "throttleRecoveryMilliseconds",
             \.throttleRecoveryMilliseconds,
             1_000...3_600_000,
-            meaning: "Time without a 429 after which one doubling of the spacing is undone. After twice this time, two are."
+            meaning: "Time without a 429 after which one doubling of the spacing is undone. After twice this time, two "
+                + "are."
         )
         .sourceOfDefault("Our choice."),
         .integer(

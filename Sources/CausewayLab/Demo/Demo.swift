@@ -211,7 +211,11 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("Waited \(Self.stallMillisecondsMax / 1_000) s in vain until \(goal)", reader, commandProducer)
+                throw stallError(
+                    "Waited \(Self.stallMillisecondsMax / 1_000) s in vain until \(goal)",
+                    reader,
+                    commandProducer
+                )
             }
         }
     }

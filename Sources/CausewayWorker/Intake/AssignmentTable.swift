@@ -80,6 +80,12 @@ struct AssignmentTable {
     var assignedPartitions: [TopicPartition] { partitions { _ in true } }
     func partitions(of lane: Int) -> [TopicPartition] { partitions { $0.lane == lane } }
 
+    /// The partitions of a lane from which at least one record has been dealt. For the others, librdkafka may still be
+    /// looking up the first offset.
+    func partitionsWithDealtRecords(of lane: Int) -> [TopicPartition] {
+        partitions { $0.lane == lane && $0.nextOffset >= 0 }
+    }
+
     /// Begins an assignment of a partition, and ends its former one.
     ///
     /// - Returns: the new entry. Its `lane` is nil if the lane has no room.

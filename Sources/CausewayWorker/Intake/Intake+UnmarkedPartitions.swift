@@ -4,12 +4,13 @@ import Kafka
 /// Partitions that have perhaps no marks yet (R24). Until `StoreWatch` has written the first marks, the commits of such
 /// a partition say so (``CommitMetadata``).
 extension Intake {
-    /// Notes a partition at its assignment if it has perhaps no marks: it is new to the group, or the last commit says
-    /// so.
+    /// Notes a partition at its assignment if it has perhaps no marks: it is new to the group, the last commit says so,
+    /// or the group coordinator has not said what was committed.
     func noteUnlessMarked(_ partition: TopicPartition) {
         guard Self.hasMarks(partition.topic) else { return }
         let startPosition = consumer.startPositions[partition]
-        let isNew = startPosition == SeekPosition.beginning || startPosition == SeekPosition.offset(0)
+        let isNew =
+            startPosition == nil || startPosition == SeekPosition.beginning || startPosition == SeekPosition.offset(0)
         let metadata = consumer.committedOffsets[partition]?.metadata ?? []
         if isNew || CommitMetadata.isUnmarked(metadata) { rereading.unmarkedPartitions.insert(partition) }
     }

@@ -243,8 +243,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
         // Push the record only if no other waits for the lane. The records of a partition must stay in order.
         if overflows[lane].entries.isEmpty, push(entry, to: lane) { return true }
         overflows[lane].append(entry, nowMilliseconds: loop.nowMilliseconds)
-        // The partition was assigned while its lane was paused. Pause it only now, with its first record: while
-        // librdkafka begins to read a partition, it can lose a pause, or never read the partition.
+        // The lane was paused before this partition's first record came. Pause the partition only now: while librdkafka
+        // begins to read a partition, it can lose a pause, or never read the partition.
         if isPaused(lane: lane) {
             consumer.pause([TopicPartition(topic: TopicIdentifier(index: topic), partition: partition)])
         }
@@ -287,7 +287,8 @@ final class Intake: DescriptorHandler, TimerHandler, IterationEndHandler, Consum
             if overflows[lane].isPauseDue(nowMilliseconds: loop.nowMilliseconds) {
                 writeLog(.partitionsPaused, ["lane": "\(lane)"])
                 overflows[lane].isPaused = true
-                consumer.pause(assignments.partitions(of: lane))
+                // `dealToLane` pauses each other partition with its first record.
+                consumer.pause(assignments.partitionsWithDealtRecords(of: lane))
             } else if overflows[lane].isPaused, overflows[lane].entries.isEmpty, inbox.count < inbox.capacity / 2,
                 inboxLimiters[lane].isAtMostHalfFull(untakenEntryCount: inbox.count)
             {

@@ -5,9 +5,8 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit. The waits between them grow to minutes,
 /// unless APNs did not process the push but works otherwise.
 extension Delivery {
-    /// A push with the result `retrySoon` is retried after a short back-off, if the pool permits the retry and the
-    /// activity had at most this many faults in a row. The command is then not deferred, even if it is overdue: APNs
-    /// did not process the push, or asks only for another connection or provider token.
+    /// A push with the result `retrySoon` is retried after a short back-off, if the activity had at most this many
+    /// faults in a row: APNs did not process the push, or asks only for another connection or provider token.
     private static var quickRetryFaultsMax: UInt8 { 2 }
 
     /// After a `retrySoon`, the wait grows only up to this number of faults: at most 1.6 s by default. The pool permits
@@ -18,6 +17,8 @@ extension Delivery {
     /// the push, or if the push is left to the partition's next owner.
     ///
     /// - Parameter isPermitted: whether the pool's retry budget allows an attempt now. If not, the push waits longer.
+    ///   A quick retry does not need this permission, because `takeNextPush` asks for it after the back-off. By then,
+    ///   APNs has probably accepted other pushes that were sent together with this one: refusals come first.
     mutating func retry(
         _ record: RecordIndex,
         of activity: ActivityIndex,
@@ -32,18 +33,21 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
         let faultCount = activities[activity].serviceFaultCount
-        guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        guard disposition == .retrySoon, faultCount <= Self.quickRetryFaultsMax else {
-            let pauseFaultCount = disposition == .retrySoon ? min(faultCount, Self.retrySoonPauseFaultsMax) : faultCount
-            return beginWaitForService(
-                of: activity,
-                milliseconds: randomRetryPauseMilliseconds(faultCount: pauseFaultCount),
-                now: now
-            )
+        if disposition == .retrySoon, faultCount <= Self.quickRetryFaultsMax {
+            let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
+            activities[activity].delayNextCommand(until: dueMilliseconds)
+            return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
-        let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
-        activities[activity].delayNextCommand(until: dueMilliseconds)
-        activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
+        guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
+        let isSoon = disposition == .retrySoon
+        beginWaitForService(
+            of: activity,
+            milliseconds: randomRetryPauseMilliseconds(
+                faultCount: isSoon ? min(faultCount, Self.retrySoonPauseFaultsMax) : faultCount
+            ),
+            defersIfOverdue: !isSoon,
+            now: now
+        )
     }
 
     /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause, or for the
@@ -62,9 +66,18 @@ extension Delivery {
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a start that
     /// must go to the partition's next owner.
-    private mutating func beginWaitForService(of activity: ActivityIndex, milliseconds: Int64, now: Moment) {
+    ///
+    /// - Parameter defersIfOverdue: false: an overdue command is not deferred, because its wait is short.
+    private mutating func beginWaitForService(
+        of activity: ActivityIndex,
+        milliseconds: Int64,
+        defersIfOverdue: Bool = true,
+        now: Moment
+    ) {
         let current = activities[activity].currentCommand
-        if exceedsDeferredDelay(milliseconds) || isOverdue(current, now: now) || mustBeDeferredToNextOwner(current) {
+        if exceedsDeferredDelay(milliseconds) || mustBeDeferredToNextOwner(current)
+            || defersIfOverdue && isOverdue(current, now: now)
+        {
             return deferCurrentCommand(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
         activities.enter(.awaitingService, activity, untilMilliseconds: now.monotonicMilliseconds + milliseconds)

@@ -7,12 +7,14 @@
 ///   be sent. APNs then accepts at least half of the pushes, so all retries together at most double the load.
 /// - The same holds if at least half of the responses of the present and the former period were *accepted*. This
 ///   longer look is necessary because APNs refuses a stream sooner than it accepts a push: after a burst of pushes, the
-///   first responses are the refusals.
+///   first responses are the refusals. The last acceptance must be at most ``acceptanceAgeMillisecondsMax`` ago, so
+///   that a sudden outage ends these retries soon.
 public struct RetryPermission: Sendable {
     public static let idleMillisecondsMin: Int64 = 1_000
     public static let recentResponsesMax = 20
     public static let acceptedResponsesMin = 10
     public static let periodMilliseconds: Int64 = 5_000
+    public static let acceptanceAgeMillisecondsMax: Int64 = 2_000
 
     /// The numbers of responses in a period, of those that count (``noteResponse(_:now:)``).
     private struct ResponseCounts {
@@ -26,19 +28,22 @@ public struct RetryPermission: Sendable {
     private var presentPeriod = ResponseCounts()
     private var formerPeriod = ResponseCounts()
     private var presentPeriodEndMilliseconds = Int64.min / 2
+    private var lastAcceptedAtMilliseconds = Int64.min
     private var lastSentAtMilliseconds = Int64.min
 
     public init() {}
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
-        isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin || acceptsHalfOfPeriods
+        isWithinBudget || recentResponseBits.nonzeroBitCount >= Self.acceptedResponsesMin
+            || acceptsHalfOfPeriods(now: now)
             || lastSentAtMilliseconds <= now.monotonicMilliseconds - Self.idleMillisecondsMin
     }
 
-    private var acceptsHalfOfPeriods: Bool {
+    private func acceptsHalfOfPeriods(now: Moment) -> Bool {
         let acceptedCount = presentPeriod.accepted &+ formerPeriod.accepted
         return acceptedCount >= Self.acceptedResponsesMin
             && acceptedCount >= presentPeriod.delayed &+ formerPeriod.delayed
+            && lastAcceptedAtMilliseconds >= now.monotonicMilliseconds - Self.acceptanceAgeMillisecondsMax
     }
 
     public mutating func noteSentPush(now: Moment) { lastSentAtMilliseconds = now.monotonicMilliseconds }
@@ -57,7 +62,12 @@ public struct RetryPermission: Sendable {
         recentResponseBits =
             (recentResponseBits << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentResponsesMax) - 1)
         if now.monotonicMilliseconds >= presentPeriodEndMilliseconds { beginPeriod(now: now) }
-        if isAccepted { presentPeriod.accepted &+= 1 } else { presentPeriod.delayed &+= 1 }
+        if isAccepted {
+            presentPeriod.accepted &+= 1
+            lastAcceptedAtMilliseconds = now.monotonicMilliseconds
+        } else {
+            presentPeriod.delayed &+= 1
+        }
     }
 
     private mutating func beginPeriod(now: Moment) {

@@ -147,7 +147,9 @@ extension Diagnosis {
                     alert: "CausewayDeadLetters",
                     observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
                     meaning: "They are not valid commands or registrations, so they had no effect.",
-                    action: "Read the headers `error`, `detail` and `source` of the records. Then correct the producer or the configuration."
+                    action:
+                        "Read the headers `error`, `detail` and `source` of the records. Then correct the producer or the "
+                        + "configuration."
                 )
             )
         }

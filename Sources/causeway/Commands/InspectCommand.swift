@@ -56,7 +56,12 @@ struct InspectCommand: ParsableCommand {
     )
     var allMembers = false
 
-    @Option(help: ArgumentHelp("Maximum number of results to show, 0 to 100. With 0, Kafka is not read.", valueName: "number"))
+    @Option(
+        help: ArgumentHelp(
+            "Maximum number of results to show, 0 to 100. With 0, Kafka is not read.",
+            valueName: "number"
+        )
+    )
     var results = 5
 
     @Flag(help: "Print one line of JSON, for programs. Times are UNIX milliseconds.")

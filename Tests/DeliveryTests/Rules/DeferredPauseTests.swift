@@ -169,9 +169,14 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.elapse(12_000)
-        core.push()
-        core.respond(.retrySoon)
-        core.elapse(110)
+        for fault in 1...5 {
+            core.push()
+            core.respond(.retrySoon)
+            core.elapseSpacing()
+            // From the third fault on, the wait is longer, and Redis admits the command again.
+            if fault > 2 { core.reply(.send) }
+        }
+        #expect(core.deferrals.isEmpty)
         core.push()
         core.respond(.accepted)
         core.acknowledgeAll()
