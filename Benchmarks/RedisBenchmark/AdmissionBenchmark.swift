@@ -144,13 +144,13 @@ final class AdmissionBenchmark: ActivityStoreHandler {
             while issuedCount < calls && !isFull {
                 let subject = Self.subject(identifier(issuedCount))
                 let call = StoreCall(tag: 0, subject: subject, operation: operation(issuedCount))
-                let outcome = call.withBorrowedBytes { store.issue($0) }
-                switch outcome {
+                let issueResult = call.withBorrowedBytes { store.issue($0) }
+                switch issueResult {
                 case .issued: issuedCount += 1
                 case .full: isFull = true
                 case .notReady, .replicasMissing, .outOfBounds:
                     throw RedisServerProcess.Failure(
-                        description: "a call cannot be made: \(failure?.reason ?? "\(outcome)")"
+                        description: "a call cannot be made: \(failure?.reason ?? "\(issueResult)")"
                     )
                 }
             }

@@ -5,9 +5,9 @@ import Reactor
 import Redis
 
 /// Registers activities that name an audience, with all store calls that a lane makes for such a registration. First
-/// the activity's record gets the list of its audiences. Then a page of the audience gets an entry. If the activity
-/// leaves another audience, two calls are added: a page of that audience gets an entry, and then the activity's
-/// record notes that both audiences know the change.
+/// the activity's value in Redis gets the list of its audiences. Then a page of the audience gets an entry. If the
+/// activity leaves another audience, two calls are added: a page of that audience gets an entry, and then the
+/// activity's value notes that both pages have their entries.
 final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// The maximum number of registrations whose calls are not all acknowledged.
     private static let registrationsInProgressMax = 512
@@ -128,12 +128,12 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         unacknowledgedEntryCounts[index] += 1
     }
 
-    private func isIssued(_ issue: IssueOutcome?) throws -> Bool {
-        switch issue {
+    private func isIssued(_ issueResult: IssueResult?) throws -> Bool {
+        switch issueResult {
         case .issued?: return true
         case .full?: return false
         default:
-            throw RedisServerProcess.Failure(description: "a call cannot be made: \(String(describing: issue))")
+            throw RedisServerProcess.Failure(description: "a call cannot be made: \(String(describing: issueResult))")
         }
     }
 

@@ -70,7 +70,7 @@ enum CircuitBreakerSample {
     case unavailable
     /// APNs responded with BadDeviceToken or DeviceTokenNotForTopic to a push to a device. APNs checks the device token
     /// only after it has accepted the provider token.
-    case suspect
+    case deviceTokenSuspect
     /// APNs responded with 429, but not TooManyProviderTokenUpdates. APNs works, but may respond with 429 before it
     /// checks the provider token.
     case throttled
@@ -85,7 +85,7 @@ enum CircuitBreakerSample {
         switch disposition {
         case .accepted, .tokenDead, .channelGone: self = .succeeded
         case .throttled: self = .throttled
-        case .tokenSuspect, .topicSuspect: self = .suspect
+        case .tokenSuspect, .topicSuspect: self = .deviceTokenSuspect
         case .ambiguous: self = hasTimedOut ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .providerTokenRefused
         case .retryLater: self = .unavailable
@@ -119,7 +119,7 @@ struct CircuitBreaker {
         case none
         case opened(BreakerCause)
         /// A probe failed. The next probe is due after `probeDelayMilliseconds`.
-        case reopened
+        case openedAgain
         case closed
     }
 
@@ -169,11 +169,11 @@ struct CircuitBreaker {
         }
     }
 
-    /// Handles the outcome of an ended push, and returns how the state changed.
+    /// Counts an ended push, or the probe, by its sample. Returns how the state changed.
     mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
-            // This push was sent before the breaker opened, so its outcome does not count.
+            // This push was sent before the breaker opened, so it does not count.
             return .none
         case .probing(let cause):
             // This push is the probe: `permitsProbe` required that no other push was in flight.
@@ -182,7 +182,7 @@ struct CircuitBreaker {
                 return .closed
             }
             open(cause, nowMilliseconds: nowMilliseconds)
-            return .reopened
+            return .openedAgain
         case .closed:
             countPush(sample, nowMilliseconds: nowMilliseconds)
             guard let cause = causeToOpen else { return .none }
@@ -207,7 +207,7 @@ struct CircuitBreaker {
         case .succeeded: providerTokenRefusalCount = 0
         // A 5xx or a timeout says nothing about the provider token, so `providerTokenRefusalCount` does not change.
         case .unavailable: failureCount += 1
-        case .suspect:
+        case .deviceTokenSuspect:
             suspectResponseCount += 1
             providerTokenRefusalCount = 0
         case .providerTokenRefused: providerTokenRefusalCount += 1

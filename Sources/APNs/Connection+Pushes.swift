@@ -130,16 +130,16 @@ extension Connection {
         guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== providerToken {
             if providerToken != nil,
-                !ProviderTokenTimes.mayChangeToken(keptSinceSeconds: tokenKeptSinceSeconds, nowSeconds: seconds)
+                !ProviderTokenTimes.mayChangeToken(usedSinceSeconds: tokenUsedSinceWallSeconds, nowSeconds: seconds)
             {
                 return false
             }
             providerToken = nextToken
-            tokenKeptSinceSeconds = seconds
+            tokenUsedSinceWallSeconds = seconds
             headerEncoder.setAuthorization(nextToken.headerValue)
         }
         let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(
-            keptSinceSeconds: tokenKeptSinceSeconds,
+            usedSinceSeconds: tokenUsedSinceWallSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
         // If there was no newer token, `checkAtSeconds` is in the past. So wait for a second at least. Otherwise every

@@ -84,7 +84,7 @@ final class Connection {
     /// tries no key, and after the trial has ended.
     var trialToken: ProviderToken?
     /// When the connection began to use `providerToken`, UNIX seconds.
-    var tokenKeptSinceSeconds: Int64 = 0
+    var tokenUsedSinceWallSeconds: Int64 = 0
     /// When the connection next asks for a newer token, UNIX milliseconds.
     var newerTokenCheckAtWallMilliseconds: Int64 = 0
 

@@ -268,7 +268,7 @@ public final class Pool {
         if response.disposition == .accepted, !isBroadcast { hasAcceptedPushSinceTokenRefusal = true }
         handler.pushResponseReceived(response)
         // Only now, because ``trustsTokenRefusals`` must not count this refusal while the handler judges it.
-        if sample == .suspect { hasAcceptedPushSinceTokenRefusal = false }
+        if sample == .deviceTokenSuspect { hasAcceptedPushSinceTokenRefusal = false }
         if transition != .none { breakerChanged(transition) }
     }
 
@@ -303,7 +303,7 @@ public final class Pool {
         case .opened(let cause):
             report(.breakerOpened(cause: cause))
             scheduleProbe()
-        case .reopened:
+        case .openedAgain:
             scheduleProbe()
         case .closed:
             report(.breakerClosed)

@@ -67,18 +67,18 @@ public enum ProviderTokenTimes {
     /// its token for ``keptSecondsMin``; the token reaches ``renewalAgeSeconds``. But the result is never later than
     /// the moment when the token reaches ``ageSecondsMax``. For example, a connection that began to use a token at the
     /// age of 5, 30 or 40 minutes looks at the age of 35, 50 or 55 minutes.
-    static func newerTokenCheckAtSeconds(keptSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
+    static func newerTokenCheckAtSeconds(usedSinceSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(
-            max(keptSinceSeconds + keptSecondsMin, issuedAtSeconds + renewalAgeSeconds),
+            max(usedSinceSeconds + keptSecondsMin, issuedAtSeconds + renewalAgeSeconds),
             issuedAtSeconds + ageSecondsMax
         )
     }
 
     /// Whether a connection may take another token: it has kept its token for at least ``keptSecondsMin``.
     ///
-    /// - Parameter keptSinceSeconds: when the connection began to use the token, UNIX seconds.
-    static func mayChangeToken(keptSinceSeconds: Int64, nowSeconds: Int64) -> Bool {
-        nowSeconds - keptSinceSeconds >= keptSecondsMin
+    /// - Parameter usedSinceSeconds: when the connection began to use the token, UNIX seconds.
+    static func mayChangeToken(usedSinceSeconds: Int64, nowSeconds: Int64) -> Bool {
+        nowSeconds - usedSinceSeconds >= keptSecondsMin
     }
 }
 

@@ -1,11 +1,11 @@
 /// Limits retries to a share of the first attempts, so that a fault at APNs does not multiply the load (R21).
 /// It does no I/O.
 ///
-/// The budget is counted in hundredths of a retry. Each first attempt adds ``retryPercent`` hundredths, and each retry
-/// takes a hundred. So ten first attempts pay for one retry.
+/// The budget is counted in hundredths of a retry. Each first attempt adds ``retriesPerHundredFirstAttempts``
+/// hundredths, and each retry takes a hundred. So ten first attempts pay for one retry.
 public struct RetryBudget: Sendable {
-    /// Retries for each hundred first attempts.
-    public static let retryPercent = 10
+    /// How many retries a hundred first attempts pay for.
+    public static let retriesPerHundredFirstAttempts = 10
     /// How many retries the budget can save up at most. A new budget starts with all of them, so that a pool that
     /// has sent little may retry.
     public static let retriesSavedMax = 100
@@ -23,9 +23,12 @@ public struct RetryBudget: Sendable {
         Double(max(0, balanceHundredths)) / Double(Self.retriesSavedMax * Self.hundredthsPerRetry)
     }
 
-    /// Call this for each first attempt: the attempt pays for a tenth of a retry (``retryPercent``).
+    /// Call this for each first attempt: the attempt pays for a tenth of a retry (``retriesPerHundredFirstAttempts``).
     mutating func addShareForFirstAttempt() {
-        balanceHundredths = min(balanceHundredths + Self.retryPercent, Self.retriesSavedMax * Self.hundredthsPerRetry)
+        balanceHundredths = min(
+            balanceHundredths + Self.retriesPerHundredFirstAttempts,
+            Self.retriesSavedMax * Self.hundredthsPerRetry
+        )
     }
 
     /// Call this for each retry.

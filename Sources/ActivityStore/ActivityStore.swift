@@ -65,7 +65,7 @@ public final class ActivityStore {
     /// The script performs each of these calls separately: if one fails, the others can succeed. But if the whole
     /// script call fails, for example because the connection is lost, all its calls fail. In a cluster each call has a
     /// script call of its own, because all keys of a script call must belong to one hash slot.
-    public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
+    public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueResult {
         guard call.operation.isWithinBounds(of: call.subject.kind),
             let count = SubjectKey.write(call.subject, to: keyBuffer)
         else {
@@ -84,7 +84,7 @@ public final class ActivityStore {
     private func issueLifetimeCall(
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
-    ) -> IssueOutcome {
+    ) -> IssueResult {
         LifetimeKey.timetableKeys[LifetimeKey.timetableNumber(ofActivityKey: activityKey)]
             .withUnsafeBytes { timetableKey in
                 guard let connection = redis.connection(for: timetableKey) else { return .notReady }

@@ -46,7 +46,7 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// The index of the pace that a call had last. `index(of:)` looks there first, because most often the next call has
+    /// The index of the pace of the last added call. `index(of:)` looks there first, because the next call usually has
     /// the same pace.
     private var lastPaceIndex = 0
 
@@ -223,8 +223,8 @@ enum SettlementCode: UInt8 {
     case accepted = 0
     case notShown = 1
     case unknown = 2
-    /// APNs responded with 429. Only this code may have both of the lowest bits: by them the script finds out whether a
-    /// settlement needs the clock.
+    /// APNs responded with 429. Only this code may have both of the lowest bits, because the script tests these bits to
+    /// find out whether a settlement needs the clock.
     case throttled = 3
     /// Redis must retire the token (R17), and settles no version. There are two causes: a command's push found the
     /// token dead, and the command waits for the next token; or a push to an audience found the token dead.

@@ -1,7 +1,13 @@
 import LiveActivity
 
-/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. There are several, so that each server of
-/// a cluster can have some of them. A hash of an activity's key decides in which timetable the activity is.
+/// The keys of the timetables of lifetimes, and of the hashes that belong to each timetable.
+///
+/// A timetable's key is `{causeway:lifetimes:<number>}`. There are several timetables, so that each server of a cluster
+/// can have some of them. A number that is computed from the activity's key (FNV-1a) decides in which timetable the
+/// activity is.
+///
+/// The braces enclose the part of a key from which a cluster computes the hash slot. A timetable and its hashes have
+/// the same part, so they are in one hash slot, as the keys of a script call must be.
 public enum LifetimeKey {
     /// The number of timetables. All workers must use the same number, because it decides in which timetable an
     /// activity is. Each poll of a worker's `LifetimeKeeper` reads every timetable.
@@ -10,15 +16,15 @@ public enum LifetimeKey {
     /// Returns the key of a timetable, 0..<``timetableCount``.
     public static func timetableKey(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
 
-    /// Returns the key of the hash with the details of all activities in a timetable. The key has the timetable's hash
-    /// tag, because in a cluster all keys of a script call must belong to one slot.
+    /// Returns the key of the Redis hash that has an entry for each activity of a timetable
+    /// (``TimetableEntry/storedText``). The field's name is the activity's key.
     public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
 
     static let startsForRestartSuffix = UInt8(ascii: "*")
     static let updatesForRestartSuffix = UInt8(ascii: "=")
 
-    /// Returns the keys of two hashes with the commands that a worker needs to start activities again: the newest start
-    /// of each activity, and its newest update, whose state the new start shows.
+    /// Returns the keys of two Redis hashes with the commands that a worker needs to start activities again: the newest
+    /// start of each activity, and its newest update, whose state the new start shows.
     ///
     /// Each value in these hashes begins with the command's version in thirty digits. Do not change this form: after an
     /// upgrade, the script `lifetime` compares these digits with those that an earlier release stored.
@@ -26,8 +32,8 @@ public enum LifetimeKey {
         (timetableKey(number) + [startsForRestartSuffix], timetableKey(number) + [updatesForRestartSuffix])
     }
 
-    /// Splits a value of a hash of ``restartKeys(_:)`` into the command's version and record; nil if the value does not
-    /// have this form.
+    /// Splits a value from one of the two hashes of ``restartKeys(_:)`` into the command's version and record. Returns
+    /// nil if the value does not have this form.
     public static func splitCommandKeptForRestart(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
             guard value.count > StoredVersion.textByteCount,

@@ -13,10 +13,11 @@ enum PackedNumber {
     /// Bytes 14–20 of an activity's value: the time of the last send verdict × this factor + the byte of the phase.
     static let sentAtFactor: Int64 = 1 << 8
     /// Bytes 1–7 of an activity's value, read as one number: byte 7 × ``flagsFactor`` + bytes 5–6 × this factor + bytes
-    /// 1–4. Byte 7 is the token's form with flags, bytes 5–6 are the token's length with flags, and bytes 1–4 are the
-    /// last second in which Redis admits updates.
-    static let lengthFactor: Int64 = 1 << 32
-    /// In the number of ``lengthFactor``: byte 7 × this factor.
+    /// 1–4. Byte 7 is the token's form with flags, bytes 5–6 are the number of the token's bytes with flags, and bytes
+    /// 1–4 are the last second in which Redis admits updates.
+    static let tokenByteCountFactor: Int64 = 1 << 32
+    /// Bytes 1–7 of an activity's value, read as one number: byte 7 × this factor + bytes 1–6 (see
+    /// ``tokenByteCountFactor``).
     static let flagsFactor: Int64 = 1 << 48
 }
 

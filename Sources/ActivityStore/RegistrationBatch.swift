@@ -2,8 +2,8 @@ import LiveActivity
 import Redis
 
 /// Collects registrations and confirmations of activities, so that one script call can perform many of them. A
-/// confirmation says that an activity's departure is written into each audience that it left (R27). The script gets a
-/// key for each collected call, and one argument with all calls.
+/// confirmation says that an entry about an activity's departure is in the pages of each audience that it left (R27).
+/// The script gets a key for each collected call, and one argument with all calls.
 ///
 /// | bytes | in a registration | in a confirmation |
 /// | --- | --- | --- |
@@ -50,6 +50,8 @@ struct RegistrationBatch: ~Copyable {
     var count: Int { keys.count }
     var isFull: Bool { count == capacity }
 
+    /// Adds a registration.
+    ///
     /// - Parameters:
     ///   - audiences: the digests of the audiences; nil if the registration does not mention audiences.
     ///   - shownVersion: the version of the command that the app shows; nil if the registration does not name one.
@@ -76,7 +78,7 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: the activity's departure is written into each audience that it left.
+    /// Adds a confirmation: an entry about the activity's departure is in the pages of each audience that it left.
     ///
     /// - Parameter milliseconds: the time of the departures, from the reply that named these audiences.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {

@@ -13,8 +13,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     /// (``RedisConfiguration/requiredReplicaCount``). After the reply to such a call, the core may settle the record.
     /// Kafka then never brings the token or the held command again, so Redis must not lose them.
     ///
-    /// Admissions do not wait for replicas, because this would delay every command. A token that came with a command
-    /// may be lost: the next command brings it again.
+    /// Admissions do not wait for replicas, because this would delay every command. So a token that came with a command
+    /// may be lost, but the next command brings the token again.
     var needsReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -73,7 +73,8 @@ enum StoreCallKind: UInt8, BitwiseCopyable {
     private static let noVerdicts = VerdictSet()
 
     /// The verdicts that a call of this kind can get. After any other verdict the session closes the connection,
-    /// because the reply must belong to another call. None for `settle`: its reply has a 0 or 1 instead of a verdict.
+    /// because the reply must belong to another call. Empty for `settle`, whose reply has a 0 or 1 instead of a
+    /// verdict.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.verdictsOfUpdate

@@ -7,12 +7,12 @@ public enum StoreLimits {
     /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of a member's departures that no worker has confirmed: pages of these audiences may still
-    /// have the member. Sixteen, because then all eight audiences of a member can change twice. If a registration would
-    /// exceed the number, its reply is `full`, and the worker makes the registration again later.
+    /// The maximum number of a member's departures that no worker has confirmed: the pages of the audiences that it
+    /// left may still list it. Sixteen, because then all eight audiences of a member can change twice. If a
+    /// registration would exceed the number, its reply is `full`, and the worker makes the registration again later.
     ///
-    /// An unregistration, a retired token or an accepted end may exceed the number. They need no limit, because they
-    /// only remove the member from audiences that it is in.
+    /// An unregistration, a retired token or an accepted end may exceed the number. These three need no limit, because
+    /// they only remove the member from audiences that it is in.
     public static let unconfirmedDeparturesMax = 16
     /// The maximum length of a token, in bytes. A token from a record is always shorter, because it has at most 200
     /// digits (`tokenDigitsMax`).
@@ -24,13 +24,13 @@ public enum StoreLimits {
     /// these writes): twice the 12 hours for which a Live Activity can stay on the Lock Screen, plus an hour, because
     /// only the first send verdict in each 1,000 seconds renews the expiry.
     public static let activityExpiryMilliseconds: Int64 = 25 * 3_600_000
-    /// The maximum factor by which the delay of the next claim of a life grows. Each claim writes a command to Kafka
-    /// that ends or restarts the activity. When a worker reads this command, Redis delays the next claim. Each further
-    /// claim would write a further command, so the delay doubles with each claim.
+    /// The limit of the factor by which Redis delays the next claim of a life. Each claim writes a command to Kafka
+    /// that ends or restarts the activity. When a worker reads this command, Redis delays the next claim, so that no
+    /// further command is written meanwhile. The factor doubles with each claim: 1, 2, 4, up to this limit.
     public static let claimDelayFactorMax: Int64 = 8
     /// How many claims of a due life the script `lifetime` permits while another end of the activity, such as a
-    /// producer's, is admitted but not settled. Normally that end removes the life when it settles. After this many
-    /// claims it seems to be lost, and the script removes the life.
+    /// producer's, is admitted but not settled. Normally the settlement of that end removes the life. After this many
+    /// claims that end seems to be lost, and the script removes the life.
     public static let claimsDuringAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after the last registration, unregistration, hold or
     /// ``StoreCall/Operation/takeStartToken(attributesType:startBudget:registration:)`` that changed its hash: 90 days.

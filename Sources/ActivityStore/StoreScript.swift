@@ -104,7 +104,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // How several values are put into one number (`PackedNumber`), and the numbers of priorities.
         ("TIMESTAMP_FACTOR", PackedNumber.timestampFactor), ("REQUEST_FACTOR", PackedNumber.requestFactor),
         ("PRIORITY_FACTOR", PackedNumber.priorityFactor), ("SENT_AT_FACTOR", PackedNumber.sentAtFactor),
-        ("LENGTH_FACTOR", PackedNumber.lengthFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
+        ("LENGTH_FACTOR", PackedNumber.tokenByteCountFactor), ("FLAGS_FACTOR", PackedNumber.flagsFactor),
         ("FORM_AND_LENGTH_FACTOR", formAndLengthFactor),
         ("HAS_THROTTLE_IN_FORM_AND_LENGTH", Int64(StoredActivity.Flag.throttleBit) * formAndLengthFactor),
         ("PRIORITY_LOW", Int64(SentPriority.low.rawValue)), ("PRIORITY_HIGH", Int64(SentPriority.high.rawValue)),
@@ -172,7 +172,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     ]
 
     /// The script reads bytes 5 to 7 of an activity's value as one number: byte 7 × this factor + bytes 5 and 6.
-    private static let formAndLengthFactor = PackedNumber.flagsFactor / PackedNumber.lengthFactor
+    private static let formAndLengthFactor = PackedNumber.flagsFactor / PackedNumber.tokenByteCountFactor
 
     private static func bitInRequest(_ bit: UInt8) -> Int64 { Int64(bit) * PackedNumber.requestFactor }
 

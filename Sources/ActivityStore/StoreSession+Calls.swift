@@ -10,7 +10,7 @@ extension StoreSession {
     /// - Parameters:
     ///   - call: a call within its bounds; see `isWithinBounds(of:)`.
     ///   - key: the subject's key.
-    func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
+    func issue(_ call: StoreCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let tag = call.tag
         switch call.operation {

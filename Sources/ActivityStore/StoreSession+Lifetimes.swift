@@ -13,7 +13,7 @@ extension StoreSession {
         activityKey: Bytes,
         timetableKey: Bytes,
         on connection: RedisConnection
-    ) -> IssueOutcome {
+    ) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         switch operation {
         case .reportLifetimeEvent(let event, let commandKeptForRestart):

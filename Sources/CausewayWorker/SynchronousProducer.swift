@@ -46,13 +46,13 @@ final class SynchronousProducer {
     private func produceAndWait(_ records: [Record]) throws(KafkaError) {
         let (producer, topic) = try openIfNeeded()
         for record in records {
-            let produceOutcome = record.key.withUnsafeBytes { key in
+            let queueingResult = record.key.withUnsafeBytes { key in
                 guard let value = record.value else {
                     return producer.produce(topic: topic, key: key, value: nil, tag: 1)
                 }
                 return value.withUnsafeBytes { producer.produce(topic: topic, key: key, value: $0, tag: 1) }
             }
-            switch produceOutcome {
+            switch queueingResult {
             case .queued: continue
             case .failed(let error): throw error
             case .queueFull: throw unacknowledgedError(code: -1)

@@ -107,9 +107,10 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.reloadable.policies)
         contracts = LaneContracts(configuration.reloadable.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving when it has `activityCountMaxWhileReceiving` activities. Each record that it already
-        // has may still add one more: for example, a registration may release a held command of another activity.
-        let activitiesMax = Self.activityCountMaxWhileReceiving(configuration) + recordsMax
+        // The lane stops receiving when it has `activityCountThatStopsReceiving` activities. Each record that the lane
+        // already has may still add one more: for example, a registration may release a held command of another
+        // activity.
+        let activitiesMax = Self.activityCountThatStopsReceiving(configuration) + recordsMax
         // A record has at most four calls at a time. But a tombstone has up to three for each app.
         let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
@@ -130,7 +131,7 @@ public struct Delivery: ~Copyable {
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records. Half of
     /// the room is for activities with records, half for activities that have only a wait, such as the spacing after
     /// their last push.
-    private static func activityCountMaxWhileReceiving(_ configuration: DeliveryConfiguration) -> Int {
+    private static func activityCountThatStopsReceiving(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
 
@@ -166,7 +167,7 @@ public struct Delivery: ~Copyable {
     /// activities. (R4)
     public var canReceive: Bool {
         !records.isFull && records.usedBlockBytes < configuration.usedBlockBytesMax
-            && activities.count < Self.activityCountMaxWhileReceiving(configuration)
+            && activities.count < Self.activityCountThatStopsReceiving(configuration)
     }
 
     mutating func countOutcome(_ outcome: Outcome) { counters.outcomeCounts[Int(outcome.rawValue)] &+= 1 }

@@ -2,7 +2,7 @@ import CRdkafka
 import Glibc
 
 /// The result of closing a client.
-public enum CloseOutcome: Sendable {
+public enum CloseResult: Sendable {
     /// The client is freed and its threads have ended.
     case closed
     /// The client was not freed in time, and its threads may continue: the deadline passed, or the client could not be
@@ -11,12 +11,12 @@ public enum CloseOutcome: Sendable {
 }
 
 /// Destroys `client`, and waits at most until `deadline`. If the system has no descriptor or thread for this, the
-/// outcome is `.unfinished` too. The caller must not use the client afterwards, whatever the outcome.
+/// result is `.unfinished` too. The caller must not use the client afterwards, whatever the result.
 ///
 /// `rd_kafka_destroy` waits until every record and topic handle is released, so it can wait forever. So it runs on a
 /// thread of its own, and this function waits at a pipe: the thread closes its end of the pipe when `rd_kafka_destroy`
 /// has returned.
-func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
+func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseResult {
     var pipeEnds: (reading: Int32, writing: Int32) = (-1, -1)
     let pipeResult = withUnsafeMutableBytes(of: &pipeEnds) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }
     guard pipeResult == 0 else { return .unfinished }

@@ -12,9 +12,9 @@ extension Consumer {
     /// If this consumer has had no assignment yet, `close` first waits for one. Otherwise librdkafka 2.0.2 could abort
     /// the process (`hasHadAssignment`), or hang when the assignment arrives during the close.
     ///
-    /// The outcome is `.unfinished` if this consumer does not leave the group before the deadline, or if a fatal error
+    /// The result is `.unfinished` if this consumer does not leave the group before the deadline, or if a fatal error
     /// prevents the first assignment. The group then removes this consumer when its session times out.
-    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseResult {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         closingDeadline = deadline
@@ -27,9 +27,9 @@ extension Consumer {
         topics.destroyHandles()
         offsetCommits.destroyQueue()
         rd_kafka_queue_destroy(queue)
-        let outcome = destroy(handle, until: deadline)
-        if outcome == .unfinished { callbacks.keepUntilProcessEnds() } else { topics.freeNames() }
-        return outcome
+        let closeResult = destroy(handle, until: deadline)
+        if closeResult == .unfinished { callbacks.keepUntilProcessEnds() } else { topics.freeNames() }
+        return closeResult
     }
 
     /// Waits until this consumer has had an assignment. Returns false if the deadline passes first, or after a fatal

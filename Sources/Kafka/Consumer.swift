@@ -44,7 +44,7 @@ public enum ConsumerEvent: ~Copyable {
 /// and when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
 /// their metadata.
 ///
-/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an open
+/// States: *open* from `init` until `close`, and *closed* after `close`, whatever its result. Releasing an open
 /// consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
     /// The longest time that a revocation waits for its commit. The group's rebalance waits for the revocation, so the

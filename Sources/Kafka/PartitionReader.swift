@@ -196,17 +196,17 @@ public final class PartitionReader {
     }
 
     /// Frees the client. Afterwards no other call is allowed.
-    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseResult {
         guard isOpen else { return .closed }
         isOpen = false
         topics.destroyHandles()
-        let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        if outcome == .unfinished {
+        let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
+        if closeResult == .unfinished {
             callbacks.keepUntilProcessEnds()
         } else {
             topics.freeNames()
         }
-        return outcome
+        return closeResult
     }
 
     private func makeError(_ code: rd_kafka_resp_err_t) -> KafkaError {

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// What `produce` did with a record.
-public enum ProduceOutcome: Sendable {
+public enum QueueingResult: Sendable {
     /// The record was copied and queued. `pollReports` reports it later.
     case queued
     /// The queue has the maximum of records or bytes, so the record was not taken. Try again after the next reports.
@@ -107,7 +107,7 @@ public final class Producer: @unchecked Sendable {
         key: UnsafeRawBufferPointer?,
         value: UnsafeRawBufferPointer?,
         tag: UInt64
-    ) -> ProduceOutcome {
+    ) -> QueueingResult {
         let produceResult = rd_kafka_produce(
             topic.handle,
             partition,
@@ -135,7 +135,7 @@ public final class Producer: @unchecked Sendable {
         headers: consuming ProducedHeaders,
         timestampMilliseconds: Int64 = 0,
         tag: UInt64
-    ) -> ProduceOutcome {
+    ) -> QueueingResult {
         let (topic, list) = (topic.handle, headers.list)
         let error = withUnsafeTemporaryAllocation(of: rd_kafka_vu_t.self, capacity: 8) { arguments in
             arguments.initialize(repeating: rd_kafka_vu_t())
@@ -249,7 +249,7 @@ extension Producer {
     }
 
     /// Frees the client. Records that are still queued or in flight are discarded without a report.
-    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseResult {
         guard isOpen else { return .closed }
         purge()
         pollReports { _, _, _ in }
@@ -260,9 +260,9 @@ extension Producer {
             for topic in topics { rd_kafka_topic_destroy(topic.handle) }
             topics.removeAll()
         }
-        let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        if outcome == .unfinished { callbacks.keepUntilProcessEnds() }
-        return outcome
+        let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
+        if closeResult == .unfinished { callbacks.keepUntilProcessEnds() }
+        return closeResult
     }
 
     /// The longest single wait inside `flush`. It is short, because reports are polled only between two waits.

@@ -148,13 +148,13 @@ public final class TopicAdministrator {
     }
 
     /// Frees the client. Afterwards no other call is allowed.
-    public func close(timeoutMilliseconds: Int64) -> CloseOutcome {
+    public func close(timeoutMilliseconds: Int64) -> CloseResult {
         guard isOpen else { return .closed }
         isOpen = false
         rd_kafka_queue_destroy(queue)
-        let outcome = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
-        if outcome == .unfinished { callbacks.keepUntilProcessEnds() }
-        return outcome
+        let closeResult = destroy(handle, until: Deadline(afterMilliseconds: timeoutMilliseconds))
+        if closeResult == .unfinished { callbacks.keepUntilProcessEnds() }
+        return closeResult
     }
 }
 

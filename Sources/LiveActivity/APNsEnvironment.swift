@@ -3,7 +3,7 @@ public enum APNsEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case production
     case sandbox
 
-    /// The value in records.
+    /// The value of the field `environment` in records.
     public var name: StaticString {
         switch self {
         case .production: "production"

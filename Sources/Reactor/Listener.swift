@@ -71,7 +71,7 @@ public final class Listener {
         if let unixSocketPath { unlink(unixSocketPath) }
     }
 
-    private func acceptConnection() -> AcceptOutcome {
+    private func acceptConnection() -> AcceptResult {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let accepted = withUnsafeMutablePointer(to: &storage) { pointer in
@@ -106,7 +106,7 @@ public final class Listener {
     }
 }
 
-private enum AcceptOutcome {
+private enum AcceptResult {
     case accepted(Int32, from: SocketAddress?)
     case connectionFailed
     case noneWaiting

@@ -28,9 +28,9 @@ extension Stream {
             case .idle, .connecting, .accepted, .handshaking, .failing, .closed: return
             }
             guard !isReadingPaused else { return }
-            let outcome = fillAndDeliver()
+            let result = fillAndDeliver()
             if case .closed = phase { return }
-            switch outcome {
+            switch result {
             case .bytes:
                 continue
             case .blockedUntilReadable:
@@ -51,39 +51,39 @@ extension Stream {
     /// Fills the shared buffer and passes its content to the handler.
     ///
     /// - Returns: `.bytes` if there may be more input.
-    private func fillAndDeliver() -> TransferOutcome {
+    private func fillAndDeliver() -> TransferResult {
         let buffer = loop.readBuffer
         var filledBytes = 0
-        var outcome = TransferOutcome.bytes(0)
-        while buffer.count - filledBytes >= Stream.tlsRecordBytesMax, case .bytes = outcome {
-            outcome = transport.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filledBytes...]))
-            guard case .bytes(let count) = outcome else { break }
+        var result = TransferResult.bytes(0)
+        while buffer.count - filledBytes >= Stream.tlsRecordBytesMax, case .bytes = result {
+            result = transport.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filledBytes...]))
+            guard case .bytes(let count) = result else { break }
             filledBytes += count
             if transport.isTLS {
                 // A TLS record shorter than the maximum is usually the last one in the socket, so another read would
                 // waste a system call. If the socket does have more input, the loop reports it.
-                if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { outcome = .blockedUntilReadable }
+                if count < Stream.tlsRecordBytesMax, !transport.hasBufferedInput { result = .blockedUntilReadable }
             } else {
                 // A read that does not fill the buffer has emptied the socket.
-                if filledBytes < buffer.count { outcome = .blockedUntilReadable }
+                if filledBytes < buffer.count { result = .blockedUntilReadable }
                 break
             }
         }
-        guard filledBytes > 0 else { return outcome }
-        let error = takeFailureIfFailed(outcome)
+        guard filledBytes > 0 else { return result }
+        let error = takeFailureIfFailed(result)
         guard let handler else {
             close()
-            return outcome
+            return result
         }
         handler.stream(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<filledBytes]))
         if let error { closeAndReport(error) }
-        return outcome
+        return result
     }
 
     /// Returns the error if the transfer failed. Call it before the handler: the handler may use OpenSSL for
     /// other streams, which replaces the error.
-    private func takeFailureIfFailed(_ outcome: TransferOutcome) -> StreamError? {
-        guard case .failed = outcome else { return nil }
+    private func takeFailureIfFailed(_ result: TransferResult) -> StreamError? {
+        guard case .failed = result else { return nil }
         return transport.takeFailure()
     }
 

@@ -1,11 +1,11 @@
 import COpenSSL
 import Glibc
 
-enum TransferOutcome {
+enum TransferResult {
     case bytes(Int)
-    /// The call can continue only when the socket is readable. A write has this outcome if TLS must read first.
+    /// The call can continue only when the socket is readable. A write has this result if TLS must read first.
     case blockedUntilReadable
-    /// The call can continue only when the socket is writable. A read has this outcome if TLS must write first.
+    /// The call can continue only when the socket is writable. A read has this result if TLS must write first.
     case blockedUntilWritable
     /// The peer ended the stream in an orderly way: end of file, or close_notify under TLS.
     case endOfStream
@@ -43,28 +43,28 @@ struct Transport: ~Copyable {
 
     // MARK: - Moving bytes
 
-    mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> TransferOutcome {
+    mutating func read(into buffer: UnsafeMutableRawBufferPointer) -> TransferResult {
         guard let session else { return readSocket(into: buffer) }
         var count = 0
         ERR_clear_error()
         let result = SSL_read_ex(session, buffer.baseAddress, buffer.count, &count)
-        return result == 1 ? .bytes(count) : outcome(of: result, session)
+        return result == 1 ? .bytes(count) : transferResult(of: result, session)
     }
 
-    mutating func write(_ bytes: UnsafeRawBufferPointer) -> TransferOutcome {
+    mutating func write(_ bytes: UnsafeRawBufferPointer) -> TransferResult {
         guard let session else { return writeSocket(bytes) }
         var count = 0
         ERR_clear_error()
         let result = SSL_write_ex(session, bytes.baseAddress, bytes.count, &count)
-        return result == 1 ? .bytes(count) : outcome(of: result, session)
+        return result == 1 ? .bytes(count) : transferResult(of: result, session)
     }
 
     /// Continues the handshake. Returns `.bytes(0)` when it is complete.
-    mutating func handshake() -> TransferOutcome {
+    mutating func handshake() -> TransferResult {
         guard let session else { return .bytes(0) }
         ERR_clear_error()
         let result = SSL_do_handshake(session)
-        return result == 1 ? .bytes(0) : outcome(of: result, session)
+        return result == 1 ? .bytes(0) : transferResult(of: result, session)
     }
 
     /// Whether TLS has taken bytes from the socket that `read` has not returned. The loop cannot report them, because
@@ -96,7 +96,7 @@ struct Transport: ~Copyable {
         _ = Glibc.shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    private mutating func readSocket(into buffer: UnsafeMutableRawBufferPointer) -> TransferOutcome {
+    private mutating func readSocket(into buffer: UnsafeMutableRawBufferPointer) -> TransferResult {
         while true {
             let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
             if count > 0 { return .bytes(count) }
@@ -106,7 +106,7 @@ struct Transport: ~Copyable {
         }
     }
 
-    private mutating func writeSocket(_ bytes: UnsafeRawBufferPointer) -> TransferOutcome {
+    private mutating func writeSocket(_ bytes: UnsafeRawBufferPointer) -> TransferResult {
         while true {
             let count = send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
             if count >= 0 { return .bytes(count) }
@@ -115,13 +115,13 @@ struct Transport: ~Copyable {
         }
     }
 
-    private mutating func fail(_ error: Int32) -> TransferOutcome {
+    private mutating func fail(_ error: Int32) -> TransferResult {
         failureErrno = error
         failureSSLCode = SSL_ERROR_SYSCALL
         return .failed
     }
 
-    private mutating func outcome(of result: Int32, _ session: OpaquePointer) -> TransferOutcome {
+    private mutating func transferResult(of result: Int32, _ session: OpaquePointer) -> TransferResult {
         let savedErrno = errno
         let code = SSL_get_error(session, result)
         switch code {

@@ -1,7 +1,7 @@
 /// The purpose of a Redis command that waits for its reply.
 enum OutstandingCallKind: UInt8, BitwiseCopyable {
     /// One or several calls of the ``RedisSession``. All other kinds are commands of the connection itself.
-    case call
+    case sessionCall
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 

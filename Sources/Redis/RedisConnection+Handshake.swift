@@ -85,7 +85,7 @@ extension RedisConnection {
             if loadedScriptCount == session.scripts.count && phase == .handshaking { becomeReady() }
         case .waitForReplicas:
             handleReplicaCount(reply)
-        case .call:
+        case .sessionCall:
             preconditionFailure("a script call is not the connection's own command")
         }
     }

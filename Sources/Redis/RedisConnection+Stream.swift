@@ -41,7 +41,7 @@ extension RedisConnection: StreamHandler, TimerHandler, IterationEndHandler {
         guard let call = outstandingCalls.oldest, call.commandCallCount > 0 else {
             return disconnect(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
-        guard call.kind == .call else {
+        guard call.kind == .sessionCall else {
             _ = outstandingCalls.removeOldest()
             if reply.kind == .error { delegate?.serverReturnedError(call, on: self, error: reply.bytes) }
             return handleReplyToOwnCommand(reply, to: call.kind, from: reader, handler)

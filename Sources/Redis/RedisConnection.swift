@@ -228,7 +228,7 @@ public final class RedisConnection {
 
     private func failOutstandingCalls(_ error: RedisError) {
         while let call = outstandingCalls.removeOldest() {
-            if call.kind == .call { session.handleFailure(error) }
+            if call.kind == .sessionCall { session.handleFailure(error) }
         }
     }
 
@@ -266,7 +266,7 @@ public final class RedisConnection {
     // MARK: - The session's calls
 
     /// Why no call can be issued now; nil if one can be.
-    public var obstacleToIssue: IssueOutcome? {
+    public var obstacleToIssue: IssueResult? {
         guard phase == .ready, let stream else { return .notReady }
         guard outstandingCalls.count < configuration.outstandingCallsMax,
             stream.pendingOutputBytes < Stream.highWaterBytes
@@ -287,7 +287,7 @@ public final class RedisConnection {
     public func appendCall(isWritten: Bool, needsReplicas: Bool = false) {
         scheduleIterationEnd()
         appendOutstandingCall(
-            .call,
+            .sessionCall,
             commandCallCount: isWritten ? 1 : 0,
             awaitsReplicas: noteIssuedCall(needsReplicas: needsReplicas) == .afterWait
         )

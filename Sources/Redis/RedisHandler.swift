@@ -1,5 +1,5 @@
 /// Whether a call was issued, or why not.
-public enum IssueOutcome: Sendable {
+public enum IssueResult: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
     /// No connection for the call's key is ready now. Or an ASK redirects the call to a server whose connection has no

@@ -66,7 +66,7 @@ public final class ReplyReader {
     /// Adds received bytes. Returns false if the reader has failed; it can then read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
-    enum ReadOutcome {
+    enum ReadResult {
         case reply(Reply)
         /// The reply has not arrived completely.
         case incomplete
@@ -74,7 +74,7 @@ public final class ReplyReader {
     }
 
     /// Reads the next reply, if it is complete.
-    func next() -> ReadOutcome {
+    func next() -> ReadResult {
         switch parser.next() {
         case .violation: return .violation
         // hiredis reports a string only when it is complete. So a string that is too long is refused as soon as too

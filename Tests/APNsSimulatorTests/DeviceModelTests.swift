@@ -90,7 +90,8 @@ import Testing
         }
 
         mutating func start(_ json: String, at seconds: Int64 = 10) throws -> PushEffect? {
-            push(json, token: try model.startToken(device: "phone", attributesType: "Match", app: "app"), at: seconds).1
+            let token = try model.pushToStartToken(ofDevice: "phone", attributesType: "Match", app: "app")
+            return push(json, token: token, at: seconds).1
         }
 
         mutating func state(_ identifier: String = "m", at seconds: Int64) throws -> String {
@@ -306,7 +307,7 @@ import Testing
         #expect(throws: DeviceModel.Fault.tooMany("tokens")) { try install() }
         phone.model.tokens.tokensMax += 1
         try install()
-        #expect(try !phone.model.startToken(device: "other", attributesType: "Match", app: "app").isEmpty)
+        #expect(try !phone.model.pushToStartToken(ofDevice: "other", attributesType: "Match", app: "app").isEmpty)
     }
 
     @Test func `A push to an app that was uninstalled is refused as unregistered`() throws {

@@ -112,8 +112,8 @@ import Testing
                     environment: .sandbox,
                     nowMilliseconds: nowMilliseconds
                 )
-                return try devices.startToken(
-                    device: "debug",
+                return try devices.pushToStartToken(
+                    ofDevice: "debug",
                     attributesType: "MatchAttributes",
                     app: SimulatorFixture.app
                 )

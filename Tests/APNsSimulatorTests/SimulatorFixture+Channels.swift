@@ -71,7 +71,7 @@ extension SimulatorFixture {
             )
         }
         let token = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
-            try devices.startToken(device: device, attributesType: "MatchAttributes", app: SimulatorFixture.app)
+            try devices.pushToStartToken(ofDevice: device, attributesType: "MatchAttributes", app: SimulatorFixture.app)
         }
         let body = """
             {"aps":{"timestamp":\(time(nil) - 60),"event":"start","attributes-type":"MatchAttributes",\

@@ -73,7 +73,7 @@ struct SimulatorFixture {
         let (token, startToken) = try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             (
                 try devices.token(ofActivity: "m1", app: SimulatorFixture.app) ?? "",
-                try devices.startToken(device: "phone", attributesType: "MatchAttributes", app: SimulatorFixture.app)
+                try devices.pushToStartToken(ofDevice: "phone", attributesType: "MatchAttributes", app: Self.app)
             )
         }
         let fixture = SimulatorFixture(

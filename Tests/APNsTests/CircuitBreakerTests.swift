@@ -36,11 +36,11 @@ import Testing
     @Test func `The breaker opens at a burst of suspect tokens`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(recordSamples(&breaker, .succeeded, 900).isEmpty)
-        #expect(recordSamples(&breaker, .suspect, 47).isEmpty)
-        #expect(recordSamples(&breaker, .suspect, 1) == [.opened(.deviceTokens)])
+        #expect(recordSamples(&breaker, .deviceTokenSuspect, 47).isEmpty)
+        #expect(recordSamples(&breaker, .deviceTokenSuspect, 1) == [.opened(.deviceTokens)])
         var freshBreaker = CircuitBreaker(CircuitBreakerConfiguration())
-        #expect(recordSamples(&freshBreaker, .suspect, 19).isEmpty)
-        #expect(recordSamples(&freshBreaker, .suspect, 1) == [.opened(.deviceTokens)])
+        #expect(recordSamples(&freshBreaker, .deviceTokenSuspect, 19).isEmpty)
+        #expect(recordSamples(&freshBreaker, .deviceTokenSuspect, 1) == [.opened(.deviceTokens)])
     }
 
     @Test func `The breaker opens at several 403 responses in a row`() {
@@ -56,7 +56,7 @@ import Testing
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         for _ in 0..<3 {
             #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
-            #expect(recordSamples(&breaker, .suspect, 1).isEmpty)
+            #expect(recordSamples(&breaker, .deviceTokenSuspect, 1).isEmpty)
         }
         #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
         #expect(recordSamples(&breaker, .providerTokenRefused, 1) == [.opened(.providerToken)])
@@ -78,7 +78,7 @@ import Testing
     @Test func `A 429 closes a breaker that an outage opened, but not one that a wrong key opened`() {
         for (sample, responseCount, transition) in [
             (CircuitBreakerSample.unavailable, 100, CircuitBreaker.Transition.closed),
-            (.providerTokenRefused, 5, .reopened),
+            (.providerTokenRefused, 5, .openedAgain),
         ] {
             var breaker = CircuitBreaker(CircuitBreakerConfiguration())
             _ = recordSamples(&breaker, sample, responseCount)
@@ -101,7 +101,7 @@ import Testing
             #expect(breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds))
             breaker.recordSubmission()
             #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds + 100_000))
-            #expect(breaker.record(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .reopened)
+            #expect(breaker.record(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
         }
         breaker.recordSubmission()
         #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)

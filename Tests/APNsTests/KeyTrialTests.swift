@@ -209,7 +209,7 @@ import Testing
         connection.trialToken = oldToken
         connection.providerToken = oldToken
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
-        connection.tokenKeptSinceSeconds = beganAtSeconds
+        connection.tokenUsedSinceWallSeconds = beganAtSeconds
         connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
         let oldAuthorization = "bearer " + oldToken.text
         fixture.server.respond = {

@@ -40,7 +40,7 @@ import Testing
     /// connection take a token of every age before the renewal.
     @Test func `The time until a connection changes its token keeps Apple's rules`() {
         for age in stride(from: Int64(0), to: ProviderTokenTimes.renewalAgeSeconds, by: 1) {
-            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(keptSinceSeconds: age, issuedAtSeconds: 0)
+            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(usedSinceSeconds: age, issuedAtSeconds: 0)
             #expect(checkAtSeconds - age >= 20 * 60)
             #expect(checkAtSeconds >= 35 * 60)
             #expect(checkAtSeconds <= 55 * 60)
@@ -59,13 +59,13 @@ import Testing
         let connection = try #require(fixture.pool.connections.first)
         let seconds = fixture.loop.wallMilliseconds / 1_000
         // The connection takes the token in the second in which the token is signed.
-        let keptSinceSeconds = connection.tokenKeptSinceSeconds
-        #expect(beganAtSeconds <= keptSinceSeconds && keptSinceSeconds <= seconds)
-        #expect(connection.newerTokenCheckAtWallMilliseconds == (keptSinceSeconds + 35 * 60) * 1_000)
+        let usedSinceSeconds = connection.tokenUsedSinceWallSeconds
+        #expect(beganAtSeconds <= usedSinceSeconds && usedSinceSeconds <= seconds)
+        #expect(connection.newerTokenCheckAtWallMilliseconds == (usedSinceSeconds + 35 * 60) * 1_000)
         // Simulates a token that is due for renewal, and that the connection has kept for long.
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 36 * 60)
         connection.providerToken = oldToken
-        connection.tokenKeptSinceSeconds = seconds - 20 * 60
+        connection.tokenUsedSinceWallSeconds = seconds - 20 * 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         #expect(fixture.submit(1))
         connection.newerTokenCheckAtWallMilliseconds = fixture.loop.wallMilliseconds
@@ -89,7 +89,7 @@ import Testing
         let seconds = fixture.loop.wallMilliseconds / 1_000
         let oldToken = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
         connection.providerToken = oldToken
-        connection.tokenKeptSinceSeconds = seconds - 20 * 60 + 60
+        connection.tokenUsedSinceWallSeconds = seconds - 20 * 60 + 60
         connection.headerEncoder.setAuthorization(oldToken.headerValue)
         tokensByConnection.removeAll()
         #expect(fixture.submit(1))
@@ -110,12 +110,12 @@ import Testing
     /// the token is 55 minutes old. The connection may change its token only after 20 minutes.
     @Test func `A connection that takes a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalAgeSeconds, to: ProviderTokenTimes.ageSecondsMax, by: 1) {
-            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(keptSinceSeconds: age, issuedAtSeconds: 0)
+            let checkAtSeconds = ProviderTokenTimes.newerTokenCheckAtSeconds(usedSinceSeconds: age, issuedAtSeconds: 0)
             #expect(checkAtSeconds <= 55 * 60)
             #expect(
-                ProviderTokenTimes.mayChangeToken(keptSinceSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
+                ProviderTokenTimes.mayChangeToken(usedSinceSeconds: age, nowSeconds: checkAtSeconds) == (age == 35 * 60)
             )
-            #expect(ProviderTokenTimes.mayChangeToken(keptSinceSeconds: age, nowSeconds: age + 20 * 60))
+            #expect(ProviderTokenTimes.mayChangeToken(usedSinceSeconds: age, nowSeconds: age + 20 * 60))
         }
     }
 

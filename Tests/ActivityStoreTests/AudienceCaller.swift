@@ -50,12 +50,12 @@ final class AudienceCaller: AudienceStoreHandler {
     func issue(_ operation: Operation, audience: AudienceDigest = AudienceScene.audience) throws -> UInt64 {
         nextTag += 1
         let call = AudienceCall(tag: nextTag, app: AudienceScene.app, audience: audience, operation: operation)
-        var outcome = IssueOutcome.full
+        var issueResult = IssueResult.full
         _ = runLoop {
-            outcome = call.withBorrowedBytes { store.issue($0) }
-            return outcome != .full && outcome != .notReady
+            issueResult = call.withBorrowedBytes { store.issue($0) }
+            return issueResult != .full && issueResult != .notReady
         }
-        try #require(outcome == .issued)
+        try #require(issueResult == .issued)
         return nextTag
     }
 

@@ -98,12 +98,12 @@ import Testing
         #expect(comparison.perform(command(.update, 100, spacing: spacing, token: token("aa"))).verdict == .send)
         let repeatedReply = comparison.perform(command(.update, 100, spacing: spacing))
         #expect(repeatedReply.verdict == .wait && (1...spacing).contains(repeatedReply.waitMilliseconds))
-        let newerOutcome = comparison.caller.store.issue(
+        let issueResult = comparison.caller.store.issue(
             command(.update, 100, 5, digest: 9, spacing: spacing),
             key: comparison.key,
             tag: 7
         )
-        #expect(newerOutcome == .issued)
+        #expect(issueResult == .issued)
         #expect(comparison.caller.runLoop { comparison.caller.store.outstandingCallCount == 0 })
         let end = comparison.caller.loop.nowMilliseconds + repeatedReply.waitMilliseconds + 5
         #expect(comparison.caller.runLoop { comparison.caller.loop.nowMilliseconds >= end })

@@ -61,13 +61,13 @@ final class StoreCaller: ActivityStoreHandler {
     }
 
     /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may be full.
-    func issueWhenPossible(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
-        var issueOutcome = IssueOutcome.full
+    func issueWhenPossible(_ call: (ActivityStore) -> IssueResult) -> Bool {
+        var issueResult = IssueResult.full
         _ = runLoop {
-            issueOutcome = call(store)
-            return issueOutcome != .full
+            issueResult = call(store)
+            return issueResult != .full
         }
-        return issueOutcome == .issued
+        return issueResult == .issued
     }
 
     func runLoopUntilReady() -> Bool { runLoop { store.isReady } }
@@ -107,7 +107,7 @@ typealias OwnedToken = TokenRegistration<[UInt8]>
 typealias Operation = StoreCall<[UInt8]>.Operation
 
 extension ActivityStore {
-    func issue(_ operation: Operation, key: TestKey, tag: UInt64) -> IssueOutcome {
+    func issue(_ operation: Operation, key: TestKey, tag: UInt64) -> IssueResult {
         key.call(operation, tag: tag).withBorrowedBytes { issue($0) }
     }
 }

@@ -107,7 +107,7 @@ import Testing
         for number in Int32(0)..<4 { _ = table.updateReportedLogEnd(logEndOffset: .min, of: partition(number)) }
         #expect(table.countRecordsToDeal(of: 0) == 0)
         for offset in [Int64.min, -1, .max] { table.noteReachedLogEnd(of: partition(0), offset: offset) }
-        #expect(table[partition(0)]?.reachedLogEndOffset == -1)
+        #expect(table[partition(0)]?.logEndReachedAtOffset == -1)
         table.noteDealtRecord(0, 0, offset: AssignmentTable.validOffsets.upperBound)
         #expect(!AssignmentTable.validOffsets.contains(.max) && !AssignmentTable.validOffsets.contains(-1))
     }

@@ -79,7 +79,7 @@ import Testing
         for size in sizes {
             let value = [UInt8](repeating: 0, count: size)
             for hasHeader in [false, true, false] {
-                let outcome = withBytes(value) { value in
+                let queueingResult = withBytes(value) { value in
                     withBytes(Array("key".utf8)) { key in
                         guard hasHeader else {
                             return producer.producer.produce(topic: topic, key: key, value: value, tag: 0)
@@ -95,7 +95,7 @@ import Testing
                         )
                     }
                 }
-                #expect(outcome.isQueued)
+                #expect(queueingResult.isQueued)
             }
         }
         #expect(await producer.awaitReports(3 * sizes.count))

@@ -28,8 +28,8 @@ import Testing
         #expect(producer.send(topic, value: [1]).isQueueFull)
         var headers = ProducedHeaders(capacity: 1)
         withBytes([1]) { headers.append("h", $0) }
-        let outcome = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, tag: 0)
-        #expect(outcome.isQueueFull)
+        let queueingResult = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, tag: 0)
+        #expect(queueingResult.isQueueFull)
         try broker.bringUp()
         #expect(await producer.awaitReports(10))
         #expect(producer.reports.allSatisfy { $0.error == 0 })
@@ -153,7 +153,7 @@ import Testing
             for lane in 0..<4 {
                 group.addTask {
                     for index in 0..<2_000 {
-                        let outcome = withBytes([UInt8(lane)]) { bytes in
+                        let queueingResult = withBytes([UInt8(lane)]) { bytes in
                             sharedProducer.produce(
                                 topic: topic,
                                 key: bytes,
@@ -161,7 +161,7 @@ import Testing
                                 tag: UInt64(lane * 2_000 + index)
                             )
                         }
-                        #expect(outcome.isQueued)
+                        #expect(queueingResult.isQueued)
                     }
                 }
             }

@@ -50,7 +50,7 @@ import Testing
             ("error", Array("invalid".utf8)), ("detail", []), ("source", nil), ("error", [0xFF, 0x00]),
         ]
         for value in [Array("body".utf8), nil, []] as [[UInt8]?] {
-            let outcome = withBytes(value) { value in
+            let queueingResult = withBytes(value) { value in
                 var producedHeaders = ProducedHeaders(capacity: 1)
                 for header in headers { withBytes(header.value) { producedHeaders.append(header.name, $0) } }
                 return producer.producer.produce(
@@ -61,7 +61,7 @@ import Testing
                     tag: 7
                 )
             }
-            #expect(outcome.isQueued)
+            #expect(queueingResult.isQueued)
         }
         #expect(await producer.awaitReports(3))
         let reader = try TestConsumer(broker, group: "g", topics: ["dead"])

@@ -134,7 +134,7 @@ final class TestConsumer: CustomStringConvertible {
         return true
     }
 
-    func close(timeoutMilliseconds: Int64 = eventWaitMillisecondsMax) -> CloseOutcome {
+    func close(timeoutMilliseconds: Int64 = eventWaitMillisecondsMax) -> CloseResult {
         consumer.close(timeoutMilliseconds: timeoutMilliseconds)
     }
 }

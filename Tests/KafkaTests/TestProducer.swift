@@ -46,7 +46,7 @@ final class TestProducer {
         key: [UInt8]? = nil,
         value: [UInt8]?,
         tag: UInt64 = 0
-    ) -> ProduceOutcome {
+    ) -> QueueingResult {
         withBytes(key) { key in
             withBytes(value) { value in
                 producer.produce(topic: topic, partition: partition, key: key, value: value, tag: tag)
@@ -76,7 +76,7 @@ func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafeRawBufferPointer?) -> R
     return bytes.withUnsafeBytes { body($0) }
 }
 
-extension ProduceOutcome {
+extension QueueingResult {
     var isQueued: Bool {
         if case .queued = self { true } else { false }
     }

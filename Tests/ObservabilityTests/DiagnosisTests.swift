@@ -231,6 +231,6 @@ struct DiagnosisTests {
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])
         #expect(report.findings[0].observation == "The thread lane-1 last completed an iteration 60 s ago.")
-        #expect(report.severity == .broken && !report.liveness.isPassed)
+        #expect(report.severity == .broken && !report.liveness.hasSucceeded)
     }
 }

@@ -12,7 +12,7 @@ struct HealthTests {
                 },
                 uptimeMilliseconds: uptimeMilliseconds
             )
-            .isPassed
+            .hasSucceeded
         }
         // At the start a thread has 30 s for its first iteration.
         #expect(isLive(at: 0, uptimeMilliseconds: 0))
@@ -54,7 +54,7 @@ struct HealthTests {
                 isEveryKeyRefused: isEveryKeyRefused,
                 uptimeMilliseconds: uptimeMilliseconds
             )
-            .isPassed
+            .hasSucceeded
     }
 
     @Test func `A worker is ready if it has a place in the group`() {
@@ -102,7 +102,7 @@ struct HealthTests {
         var condition = WorkerCondition()
         // Pools 0 and 1 belong to one app, pool 2 to another one.
         func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
-            condition.isProviderTokenRefusedByPoolIndex = refused
+            condition.providerTokenRefusedFlagsByPoolIndex = refused
             return condition.isEveryKeyRefused(of: Fixture.labels)
         }
         #expect(!isEveryKeyRefused([:]), "nothing was sent yet")

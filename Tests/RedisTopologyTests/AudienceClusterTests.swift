@@ -9,7 +9,7 @@ import Testing
 
 /// Audiences in real clusters: where their keys are, while slots move, and after a failover.
 @Suite(.serialized, .ownThread) struct AudienceClusterTests {
-    @Test func `The keys of a segment are in one slot, and segments are spread, for every digest`() {
+    @Test func `The keys of a segment are in one hash slot, and segments are spread, for every digest`() {
         let app = Array("com.example.match".utf8)
         var buffer = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         // Some digests have the bytes of `{` and `}`, which begin and end a hash tag.

@@ -142,7 +142,7 @@ final class TopologyCaller {
         }
     }
 
-    private func issue(_ call: PendingCall) -> IssueOutcome {
+    private func issue(_ call: PendingCall) -> IssueResult {
         let operation: StoreCall<[UInt8]>.Operation =
             if call.isRegistration {
                 .register(Self.token, allowsFrequentUpdates: nil, shownVersion: nil, source: .record, audiences: nil)

@@ -238,7 +238,7 @@ extension DeviceModel {
     }
 
     /// Returns the push-to-start token of a phone for an attributes type in hexadecimal digits.
-    public func startToken(device: String, attributesType: String, app: String) throws(Fault) -> String {
+    public func pushToStartToken(ofDevice device: String, attributesType: String, app: String) throws(Fault) -> String {
         let appIndex = try appIndex(app)
         let phone = try phoneIndex(device, appIndex: appIndex)
         let type = try typeIndex(attributesType, appIndex: appIndex)

@@ -82,45 +82,46 @@ extension DeviceModel {
 
     /// This bit in a `tokenReference` (`checkToken`) says that the token belongs to a compact phone. Bits 32 to 47 are
     /// then the crowd's index, and the lower bits are the phone's number.
-    static let compactTokenBit = 1 << 48
+    static let compactPhoneBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. If the token is no longer valid, counts
     /// the refusal. Returns nil if no compact phone has the token.
-    mutating func checkCompactToken(
+    mutating func checkTokenOfCompactPhone(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
         nowMilliseconds: Int64
     ) -> (checkResult: TokenCheckResult, tokenReference: Int)? {
         guard let (crowd, number, generation) = compactPhones.find(token) else { return nil }
-        let compactToken = Self.compactTokenBit | crowd << 32 | number
+        let tokenReference = Self.compactPhoneBit | crowd << 32 | number
         guard compactPhones.crowds[crowd].definition.environment == environment else {
-            return (TokenCheckResult(reason: .badDeviceToken), compactToken)
+            return (TokenCheckResult(reason: .badDeviceToken), tokenReference)
         }
         guard compactPhones.crowds[crowd].appIndex == appIndex else {
-            return (TokenCheckResult(reason: .deviceTokenNotForTopic), compactToken)
+            return (TokenCheckResult(reason: .deviceTokenNotForTopic), tokenReference)
         }
         let phone = compactPhones.crowds[crowd].phones[number]
         guard phone.activityState == .active, phone.tokenGeneration == generation else {
             compactPhones.crowds[crowd].phones[number].refusedPushCount += phone.refusedPushCount < .max ? 1 : 0
             let retiredAtMilliseconds = compactPhones.crowds[crowd].tokensRetiredAtMilliseconds
             return (
-                TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: retiredAtMilliseconds), compactToken
+                TokenCheckResult(reason: .expiredToken, tokenRetiredAtMilliseconds: retiredAtMilliseconds),
+                tokenReference
             )
         }
-        return (TokenCheckResult(reason: .success), compactToken)
+        return (TokenCheckResult(reason: .success), tokenReference)
     }
 
     /// Delivers an accepted push to a compact phone.
     ///
-    /// - Parameter compactToken: the `tokenReference` that `checkCompactToken` returned.
+    /// - Parameter tokenReference: the one that `checkTokenOfCompactPhone` returned.
     mutating func deliverToCompactPhone(
         _ body: UnsafeRawBufferPointer,
-        compactToken: Int,
+        tokenReference: Int,
         priority: UInt8,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        let (crowd, number) = ((compactToken & ~Self.compactTokenBit) >> 32, compactToken & 0xFFFF_FFFF)
+        let (crowd, number) = ((tokenReference & ~Self.compactPhoneBit) >> 32, tokenReference & 0xFFFF_FFFF)
         if priority == 10 { compactPhones.crowds[crowd].priority10PushCount += 1 }
         compactPhones.crowds[crowd].phones[number].pushCount &+= 1
         let effect =

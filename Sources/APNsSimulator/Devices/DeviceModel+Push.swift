@@ -13,13 +13,13 @@ extension DeviceModel {
     ///   - token: the token's bytes, not its digits.
     ///   - appIndex: nil if the topic is not one for Live Activities.
     /// - Returns: the decision, and a `tokenReference` to pass to `deliver`. The reference is the token's index in
-    ///   `tokens`; for a compact phone, a number with ``compactTokenBit``; -1 for an unknown token.
+    ///   `tokens`; for a compact phone, a number with ``compactPhoneBit``; -1 for an unknown token.
     mutating func checkToken(
         token: UnsafeRawBufferPointer,
         appIndex: Int?,
         nowMilliseconds: Int64
     ) -> (checkResult: TokenCheckResult, tokenReference: Int) {
-        if let compact = checkCompactToken(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
+        if let compact = checkTokenOfCompactPhone(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
             return compact
         }
         guard let index = tokens.find(token) else { return (TokenCheckResult(reason: .badDeviceToken), -1) }
@@ -51,10 +51,10 @@ extension DeviceModel {
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> PushEffect {
-        if tokenReference >= Self.compactTokenBit {
+        if tokenReference >= Self.compactPhoneBit {
             return deliverToCompactPhone(
                 body,
-                compactToken: tokenReference,
+                tokenReference: tokenReference,
                 priority: priority,
                 tape: &tape,
                 nowMilliseconds: nowMilliseconds
@@ -326,12 +326,12 @@ extension DeviceModel {
         return (attributesDecoding.suspiciousDateCount + contentDecoding.suspiciousDateCount, nil)
     }
 
-    /// How many seconds the timestamps of a start and of its repetition may be apart. They can differ, because
-    /// admission raises the timestamp of a command above the last timestamp that was sent (R11).
-    private static let duplicateStartSecondsMax: Int64 = 5
+    /// The greatest difference between the timestamps of a start and of its repetition. The timestamps can differ,
+    /// because admission raises the timestamp of a command above the last timestamp that was sent (R11).
+    private static let duplicateStartTimestampDifferenceSecondsMax: Int64 = 5
 
     /// Whether a start repeats the start of an activity that is still active on the phone: attributes and alert are
-    /// equal, and the timestamps are at most `duplicateStartSecondsMax` apart.
+    /// equal, and the timestamps differ by at most `duplicateStartTimestampDifferenceSecondsMax`.
     ///
     /// A push does not name its activity, and an app may start two activities with equal attributes. So the alert and
     /// the timestamp are compared too. The content state is not, because a repeated start may have a newer state.
@@ -354,7 +354,7 @@ extension DeviceModel {
             else { continue }
             // A payload may have any timestamp, so perhaps the difference does not fit 64 bits.
             let (seconds, isTooLarge) = startAlert.timestamp.subtractingReportingOverflow(payload.timestamp)
-            guard !isTooLarge, seconds.magnitude <= Self.duplicateStartSecondsMax else { continue }
+            guard !isTooLarge, seconds.magnitude <= Self.duplicateStartTimestampDifferenceSecondsMax else { continue }
             if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
                 isSame(tape, at: alert, startAlert.json, &otherTape)
             {

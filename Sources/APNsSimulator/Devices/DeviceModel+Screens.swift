@@ -3,11 +3,11 @@
 /// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
 /// rest is done when the page requests the screens.
 extension DeviceModel {
-    /// A response has the Lock Screens of at most this many phones, the first ones that were installed. The limit must
-    /// not exceed 65,536, because a response has two bytes for a phone's number.
-    public static let screensMax = 20_000
+    /// The maximum number of phones whose Lock Screens a response has: the first ones that were installed. The limit
+    /// must not exceed 65,536, because a response has two bytes for a phone's number.
+    public static let screensPerResponseMax = 20_000
     /// The maximum number of phones that a response describes in full.
-    public static let focusedPhonesMax = 64
+    public static let focusedPhonesPerResponseMax = 64
     /// Bytes of one phone in the response; see `screens` of `screensJSON`.
     static let screenByteCount = 6
     /// This bit in a phone's state byte (see `screens` of `screensJSON`) says that the last push to the shown activity
@@ -17,8 +17,8 @@ extension DeviceModel {
     /// Writes what changed on the Lock Screens, as JSON.
     ///
     /// - `now`: UNIX milliseconds of the simulated world; `next`: the value of `since` for the next request
-    /// - `phones`: the number of phones, at most ``screensMax``; `active`, `stale`, `ended`, `gone`, `offline`,
-    ///   `empty`: how many of them are in each state
+    /// - `phones`: the number of phones, at most ``screensPerResponseMax``; `active`, `stale`, `ended`, `gone`,
+    ///   `offline`, `empty`: how many of them are in each state
     /// - `tints`: the names of the tints, in the order of their numbers
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
@@ -29,16 +29,16 @@ extension DeviceModel {
     ///
     /// - Parameters:
     ///   - since: 0, or `next` of an earlier response.
-    ///   - focus: numbers of phones; those after the first ``focusedPhonesMax`` are ignored.
+    ///   - focus: numbers of phones; those after the first ``focusedPhonesPerResponseMax`` are ignored.
     public mutating func screensJSON(since: Int, focus: [Int], nowMilliseconds: Int64) -> [UInt8] {
-        let phoneCount = min(phones.count, Self.screensMax)
+        let phoneCount = min(phones.count, Self.screensPerResponseMax)
         var counts = [Int](repeating: 0, count: 6)
         for phone in 0..<phoneCount {
             counts[Int(refreshScreenState(of: phone, nowMilliseconds: nowMilliseconds).rawValue)] += 1
         }
         var screens: [UInt8] = []
         for phone in 0..<phoneCount where phones[phone].lastChangeNumber > since { append(phone, to: &screens) }
-        let focusedPhones = focus.prefix(Self.focusedPhonesMax)
+        let focusedPhones = focus.prefix(Self.focusedPhonesPerResponseMax)
             .filter { 0..<phoneCount ~= $0 && phones[$0].lastChangeNumber > since }
         var writer = JSONWriter()
         writer.object { writer in
@@ -67,11 +67,11 @@ extension DeviceModel {
     /// Records the time at which a connection ended or became half open. The client may have missed the last
     /// responses on the connection, so it may send their pushes again.
     mutating func recordLostResponses(atMilliseconds: Int64) {
-        lostResponseTimes.append(atMilliseconds)
+        lostResponseMoments.append(atMilliseconds)
     }
 
     mutating func countRepeatedAlert(of earlier: Alert) {
-        if lostResponseTimes.mayHaveLostResponse(rangAtMilliseconds: earlier.rangAtMilliseconds) {
+        if lostResponseMoments.mayHaveLostResponse(rangAtMilliseconds: earlier.rangAtMilliseconds) {
             senderFaults.doubtfulAlertRepeatCount += 1
         } else {
             senderFaults.faultyAlertRepeatCount += 1

@@ -108,7 +108,7 @@ public struct DeviceModel: ~Copyable {
     var changeCount = 0
     /// Counts the pushes that a correct client does not send.
     var senderFaults = SenderFaultCounts()
-    var lostResponseTimes = LostResponseTimes()
+    var lostResponseMoments = LostResponseMoments()
     var stateNameTable = StateNameTable()
 
     public init(

@@ -26,31 +26,33 @@ struct SenderFaultCounts {
     /// Starts by push that repeated the start of an activity which was still active on the phone.
     var duplicateStartCount = 0
     /// Repeated alerts that are certainly a fault of the sender: it has received the response to the previous push with
-    /// the same alert, because no connection ended or became half open soon after that push (``LostResponseTimes``).
+    /// the same alert, because no connection ended or became half open soon after that push (``LostResponseMoments``).
     var faultyAlertRepeatCount = 0
     /// Repeated alerts that may be no fault of the sender: the response to the previous push with the same alert may
     /// have been lost, so perhaps the sender did not know that the alert had rung.
     var doubtfulAlertRepeatCount = 0
 }
 
-/// The times at which responses may have been lost: a connection ended or was left half open.
-struct LostResponseTimes {
+/// The moments at which responses may have been lost: a connection ended or became half open.
+struct LostResponseMoments {
     /// A response may be lost if a connection ended or became half open at most this long after the push's alert rang.
-    /// Any connection counts, because only times are kept here. Without ``Faults`` that delay responses, the response
-    /// is sent when the alert rings. With delays of about a second or more, the counts are not reliable.
+    /// Any connection counts, because only the moments are kept here. Without ``Faults`` that delay responses, the
+    /// response is sent when the alert rings. With delays of about a second or more, the counts are not reliable.
     static let lookbackMilliseconds: Int64 = 2_000
-    private static let timesMax = 32
+    private static let momentsMax = 32
 
-    private var times: [Int64] = []
+    private var lossesAtMilliseconds: [Int64] = []
 
     mutating func append(_ atMilliseconds: Int64) {
-        if let lastAtMilliseconds = times.last, lastAtMilliseconds == atMilliseconds { return }
-        if times.count == Self.timesMax { times.removeFirst() }
-        times.append(atMilliseconds)
+        if let lastAtMilliseconds = lossesAtMilliseconds.last, lastAtMilliseconds == atMilliseconds { return }
+        if lossesAtMilliseconds.count == Self.momentsMax { lossesAtMilliseconds.removeFirst() }
+        lossesAtMilliseconds.append(atMilliseconds)
     }
 
     func mayHaveLostResponse(rangAtMilliseconds: Int64) -> Bool {
-        times.contains { $0 - Self.lookbackMilliseconds <= rangAtMilliseconds && rangAtMilliseconds <= $0 }
+        lossesAtMilliseconds.contains {
+            $0 - Self.lookbackMilliseconds <= rangAtMilliseconds && rangAtMilliseconds <= $0
+        }
     }
 }
 

@@ -81,7 +81,7 @@ final class PushLog: IterationEndHandler {
     /// - Parameter tape: scratch memory for the push's body. The caller reuses it for every push.
     func log(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        _ outcome: PushOutcome,
+        _ result: LoggedPushResult,
         destination: DeviceModel.PushDestination?,
         tape: inout JSONTape,
         nowMilliseconds: Int64
@@ -92,8 +92,8 @@ final class PushLog: IterationEndHandler {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("time", nowMilliseconds)
-            writer.member("status", outcome.status)
-            if !outcome.reason.isEmpty { writer.member("reason", outcome.reason) }
+            writer.member("status", result.status)
+            if !result.reason.isEmpty { writer.member("reason", result.reason) }
             destination?.write(to: &writer)
             if head.path == .broadcast {
                 let bundle = memory.prefix(head.bundleIdentifierByteCount, of: RequestMemory.bundle)
@@ -113,7 +113,7 @@ final class PushLog: IterationEndHandler {
             writer.member("priority", head.priority)
             writer.member("expiration", head.expirationSeconds)
             Self.write(payload, tape, to: &writer)
-            if let effect = outcome.effect { writer.member("effect", "\(effect)") }
+            if let effect = result.effect { writer.member("effect", "\(effect)") }
         }
         append(writer.bytes)
     }
@@ -176,7 +176,7 @@ final class PushLog: IterationEndHandler {
 }
 
 /// How a push ended at the service.
-struct PushOutcome {
+struct LoggedPushResult {
     /// The HTTP status of the response; 0: there was no response.
     var status: Int
     /// The reason in the response, or why there was no response. Empty for a response with status 200, and for one that

@@ -97,13 +97,13 @@ final class ServerConnection {
         if authentication.isAuthenticated { announceStreamLimit() }
         becomeHalfOpenIfDue()
         if !beginProcessing(slot) {
-            server.log(slot, PushOutcome("unprocessed"))
+            server.log(slot, LoggedPushResult("unprocessed"))
         } else if isHalfOpen {
             handleWithoutResponding(slot, isValid: reason == .success)
         } else if reason == .success {
             handleValidRequest(slot)
         } else {
-            server.log(slot, PushOutcome(reason))
+            server.log(slot, LoggedPushResult(reason))
             respond(slot, reason)
         }
         applyConnectionFaults()
@@ -120,27 +120,27 @@ final class ServerConnection {
         switch handling {
         case .processed, .late:
             let (reason, effect) = processRequest(slot)
-            server.log(slot, PushOutcome(reason, effect: effect))
+            server.log(slot, LoggedPushResult(reason, effect: effect))
             if case .late = handling {
                 respond(slot, reason, afterMilliseconds: Int64(faults.lateMilliseconds))
             } else {
                 respond(slot, reason)
             }
         case .rejected(let reason):
-            server.log(slot, PushOutcome(reason))
+            server.log(slot, LoggedPushResult(reason))
             slot.pointee.tokenRetiredAtMilliseconds = server.simulatedNowMilliseconds
             respond(slot, reason)
         case .undocumented(let undocumented):
-            server.log(slot, PushOutcome(undocumented))
+            server.log(slot, LoggedPushResult(undocumented))
             server.statistics.undocumentedResponseCount += 1
             slot.pointee.undocumentedResponse = undocumented
             respond(slot, undocumented.reason)
         case .refused:
-            server.log(slot, PushOutcome("refused"))
+            server.log(slot, LoggedPushResult("refused"))
             server.statistics.refusedStreamCount += 1
             resetStream(slot, NGHTTP2_REFUSED_STREAM.rawValue)
         case .reset:
-            server.log(slot, PushOutcome("reset", effect: processWithLostResponse(slot)))
+            server.log(slot, LoggedPushResult("reset", effect: processWithLostResponse(slot)))
             server.statistics.resetStreamCount += 1
             resetStream(slot, faults.resetCode)
         case .noResponse:
@@ -149,7 +149,7 @@ final class ServerConnection {
     }
 
     private func handleWithoutResponding(_ slot: UnsafeMutablePointer<RequestSlot>, isValid: Bool) {
-        server.log(slot, PushOutcome("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
+        server.log(slot, LoggedPushResult("unanswered", effect: isValid ? processWithLostResponse(slot) : nil))
         server.statistics.requestWithoutResponseCount += 1
     }
 

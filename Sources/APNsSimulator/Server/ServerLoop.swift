@@ -188,12 +188,12 @@ final class ServerLoop {
     }
 
     /// Logs a push or a broadcast, if there is a log.
-    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ outcome: PushOutcome) {
+    func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ result: LoggedPushResult) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
         let token = slot.pointee.memory.prefix(slot.pointee.head.tokenByteCount, of: RequestMemory.token)
-        let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: outcome.effect) }
-        pushLog.log(slot, outcome, destination: destination, tape: &tape, nowMilliseconds: simulatedNowMilliseconds)
+        let destination = setup.sharedModel.withModel { $0.destination(ofToken: token, effect: result.effect) }
+        pushLog.log(slot, result, destination: destination, tape: &tape, nowMilliseconds: simulatedNowMilliseconds)
     }
 
     func resetStatistics() {

@@ -1,11 +1,11 @@
 /// How much an audience's hash in Redis keeps: unfinished versions, and the state for members that join.
 enum AudienceHashLimits {
     /// The maximum number of versions of an audience whose progress Redis stores (R4). If there are more, Redis removes
-    /// the oldest one. Normally all ranges have finished it by then, because a round has at most 32 versions under way
-    /// (`versionsPerRoundMax`).
+    /// the oldest version. Normally all ranges have finished that version by then, because a round has fewer versions
+    /// under way (`versionsPerRoundMax`).
     static let fanoutsMax = 64
     /// For how long after its admission an unfinished version decides how many ranges later versions get. With another
-    /// number, ranges of both versions would overlap. A version that is unfinished after an hour will probably never
+    /// number, ranges of both versions would overlap. A version that is unfinished after this time will probably never
     /// finish: the record of one of its ranges may be lost.
     static let rangeCountKeptMillisecondsMax: Int64 = 3_600_000
     /// The maximum age, counted from the admission, of a state that members get when they join: 12 hours, the longest

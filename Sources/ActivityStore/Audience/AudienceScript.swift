@@ -9,7 +9,7 @@ enum AudienceScript: Int, CaseIterable {
     /// Reads and changes an audience's hash.
     case audience
 
-    /// The scripts by their raw values. Made once, because substituting the constants takes milliseconds.
+    /// The scripts by their raw values. They are made once, because putting in all constants takes milliseconds.
     static let luaSources = allCases.map(\.luaSource)
 
     /// The script with its named constants replaced by their values.

@@ -31,7 +31,7 @@ extension AudienceSession {
         }
     }
 
-    /// Takes the reply of the script `append`: an array with the outcome of each entry.
+    /// Takes the reply of the script `append`: an array that says for each entry what became of it.
     private func handleAppendReply(
         _ reply: Reply,
         callCount count: Int,
@@ -49,10 +49,10 @@ extension AudienceSession {
                 let error = RedisError(reply: element.bytes)
                 handleFailure(error)
                 if error.endsConnection { connection.disconnect(error) }
-            } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
+            } else if element.kind == .integer, let result = EntryAppendResult(rawValue: element.integer) {
                 connection.resetReconnectPause()
                 if let call = outstandingCalls.removeOldest() {
-                    entryAppender.handleAppendOutcome(call.appendIndex, outcome)
+                    entryAppender.handleAppendResult(call.appendIndex, result)
                 }
             } else {
                 return handleProtocolViolation(on: connection)
@@ -74,9 +74,9 @@ extension AudienceSession {
         let hasAllElements = reply.kind == .array(count: count + 1)
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
-            guard hasAllElements, let outcome = reader.readInteger(index + 1, in: 0...2),
+            guard hasAllElements, let verdictNumber = reader.readInteger(index + 1, in: 0...2),
                 let audienceReply = addingNewestVersion(
-                    AudienceReply(Self.checkpointVerdicts[Int(outcome)]),
+                    AudienceReply(Self.checkpointVerdicts[Int(verdictNumber)]),
                     at: 0,
                     from: reader
                 )

@@ -51,7 +51,7 @@ final class AudienceSession: RedisSession {
 
     /// Collects the entry at this index of ``EntryAppendTable`` for a Redis command that is written at the end of the
     /// iteration at the latest.
-    func collectEntry(_ index: UInt16, on connection: RedisConnection) -> IssueOutcome {
+    func collectEntry(_ index: UInt16, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushCheckpoints(on: connection)
         collectedAppendIndices.initializeElement(at: collectedAppendCount, to: index)
@@ -94,7 +94,7 @@ final class AudienceSession: RedisSession {
 
     /// Calls the script `arrange` for the page of the entry at this index. The script makes the page if it is missing.
     /// Otherwise it renews the page's expiry, and shortens or splits a page that is too long.
-    func arrangePage(ofAppend index: UInt16, on connection: RedisConnection) -> IssueOutcome {
+    func arrangePage(ofAppend index: UInt16, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let hashTag = entryAppender.appendTable.hashTag(index)
         let bounds = entryAppender.appendTable[index].bounds
@@ -136,7 +136,7 @@ final class AudienceSession: RedisSession {
         tag: UInt64,
         key: Bytes,
         on connection: RedisConnection
-    ) -> IssueOutcome {
+    ) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         flushAppends(on: connection)
         if !collectedCheckpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
@@ -166,7 +166,7 @@ final class AudienceSession: RedisSession {
     // MARK: - Single calls
 
     /// Reads a page or a directory.
-    func issueGet(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueOutcome {
+    func issueGet(_ key: Bytes, _ call: AudienceSessionCall, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         write(call, argumentCount: 2, bytesMax: key.count, on: connection) { writer in
             writer.writeArgument(byteCount: 3) { $0.writeVerbatim(Bytes("GET" as StaticString)) }
@@ -175,9 +175,9 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Writes a call about the audience's hash in Redis: a command that runs the script `audience`. Not for
-    /// checkpoints, which `collectCheckpoint` collects.
-    func issueHashCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
+    /// Writes a call about the audience's hash in Redis, which the script `audience` performs. Checkpoints are such
+    /// calls too, but `collectCheckpoint` collects them.
+    func issueHashCall(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueResult {
         if let obstacleToIssue = connection.obstacleToIssue { return obstacleToIssue }
         let (kind, argumentCount, argumentBytesMax) = call.operation.scriptCallSize
         write(
@@ -195,6 +195,8 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
+    /// Writes a call as a Redis command of its own.
+    ///
     /// - Parameter bytesMax: the maximum length of all arguments together, without the bytes that RESP adds to each.
     private func write(
         _ call: AudienceSessionCall,

@@ -12,8 +12,8 @@ public protocol AudienceStoreHandler: AnyObject {
     func audienceCallFailed(tag: UInt64, error: RedisError)
     /// Reports that the store takes calls. Calls that have failed can be issued again.
     func audienceStoreReady()
-    /// Reports that a connection was lost, an attempt to connect failed, or a look-up of a cluster's slots failed. The
-    /// store tries again automatically.
+    /// Reports that a connection was lost, an attempt to connect failed, or a cluster did not say which server has
+    /// which hash slots. The store tries again automatically.
     func audienceStoreLost(_ reason: RedisError)
 }
 
@@ -77,7 +77,7 @@ public final class AudienceStore {
     ///
     /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster
     /// each call is a command of its own.
-    public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> IssueOutcome {
+    public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> IssueResult {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
         case .append(let entry):
@@ -108,7 +108,7 @@ public final class AudienceStore {
         }
     }
 
-    private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyByteCount: Int) -> IssueOutcome {
+    private func issueGet(_ kind: AudienceCallKind, tag: UInt64, keyByteCount: Int) -> IssueResult {
         let key = UnsafeRawBufferPointer(rebasing: keyBuffer[..<keyByteCount])
         guard let (session, connection) = redis.audienceSessionAndConnection(for: key) else { return .notReady }
         return session.issueGet(key, AudienceSessionCall(tag: tag, kind: kind), on: connection)

@@ -10,8 +10,8 @@ import LiveActivity
 ///
 /// The spaces in the table are not written: there is nothing between the parts of a key. The digest has eleven letters
 /// of six bits each, and the segment has two, lowest bits first. The bound has four bytes, little-endian. The braces
-/// enclose the hash tag, so all keys of a segment share a slot of a Redis cluster. The alphabet of the letters has no
-/// brace, because a brace would end the hash tag too early.
+/// enclose the hash tag, from which a Redis cluster computes the hash slot. So all keys of a segment are in one hash
+/// slot. The alphabet of the letters has no brace, because a brace would end the hash tag too early.
 enum AudienceStoreKey {
     private static let digestLetterCount = 11
     private static let segmentLetterCount = 2

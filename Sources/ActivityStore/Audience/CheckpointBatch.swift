@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Collects checkpoints of one audience's ranges, so that one Redis command writes them all. Most checkpoints of a
-/// lane's rounds are due in the same iteration. (R29)
+/// Collects checkpoints of one audience's ranges, so that one Redis command writes them all. This is often possible,
+/// because most checkpoints of a lane's rounds are due in the same iteration. (R29)
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {

@@ -28,8 +28,8 @@ struct EntryAppendTable: ~Copyable {
         var position: UInt32
         var isDevice: Bool
         /// How many directories this append has received. Two kinds of calls get a directory as their reply: the
-        /// reading of the directory, and the script `arrange`. If there are more than `receivedDirectoriesMax`, the
-        /// append fails.
+        /// reading of the directory, and the script `arrange`. If more than `receivedDirectoriesMax`
+        /// arrive, the append fails.
         var receivedDirectoryCount: UInt8
         var bounds: PageBounds
     }

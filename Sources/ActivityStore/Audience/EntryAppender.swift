@@ -14,9 +14,9 @@ import Redis
 /// 4. After the entry was added, the page may be too long, or its expiry may have to be renewed. The caller gets its
 ///    reply, and then the lane calls `arrange`, if this script does not run for the page already.
 final class EntryAppender: RedisHandler {
-    /// The maximum number of directories that an append may receive. If it receives more, it fails. Normally an append
-    /// receives fewer, even if many members join one page at the same time. The limit is for an entry that its page
-    /// refuses again and again, although `arrange` has run.
+    /// The maximum number of directories that an append may receive. If one more arrives, the append fails. Normally an
+    /// append receives fewer, even if many members join one page at the same time. The limit is for an entry that its
+    /// page refuses again and again, although `arrange` has run.
     private static let receivedDirectoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
@@ -35,7 +35,7 @@ final class EntryAppender: RedisHandler {
 
     func redisReady() { handler?.audienceStoreReady() }
     func redisLost(_ reason: RedisError) { handler?.audienceStoreLost(reason) }
-    /// Ignores the warning: the activity store's connections to the same servers report it too.
+    /// Ignores the warning, because the activity store's connections to the same servers report it too.
     func redisWarned(_ warning: RedisWarning) {}
 
     // MARK: - Steps
@@ -45,18 +45,18 @@ final class EntryAppender: RedisHandler {
         app: UnsafeRawBufferPointer,
         _ audience: AudienceDigest,
         _ entry: MemberEntry<UnsafeRawBufferPointer>
-    ) -> IssueOutcome {
+    ) -> IssueResult {
         switch appendTable.insert(tag: tag, app: app, audience, entry) {
         case .full: return .full
         case .outOfBounds: return .outOfBounds
         case .inserted(let appendIndex):
-            let outcome = issueAppend(appendIndex)
-            if outcome != .issued { appendTable.free(appendIndex) }
-            return outcome
+            let issueResult = issueAppend(appendIndex)
+            if issueResult != .issued { appendTable.free(appendIndex) }
+            return issueResult
         }
     }
 
-    private func issueAppend(_ appendIndex: UInt16) -> IssueOutcome {
+    private func issueAppend(_ appendIndex: UInt16) -> IssueResult {
         appendTable[appendIndex].phase = .appending
         appendTable[appendIndex].bounds = directoryCache.pageBounds(
             of: appendTable[appendIndex].position,
@@ -68,8 +68,8 @@ final class EntryAppender: RedisHandler {
         return session.collectEntry(appendIndex, on: connection)
     }
 
-    func handleAppendOutcome(_ appendIndex: UInt16, _ outcome: AppendOutcome) {
-        switch outcome {
+    func handleAppendResult(_ appendIndex: UInt16, _ result: EntryAppendResult) {
+        switch result {
         case .refused:
             appendTable[appendIndex].phase = .readingDirectory
             failAppendUnlessIssued(appendIndex, issueDirectoryRead(appendIndex))
@@ -87,7 +87,7 @@ final class EntryAppender: RedisHandler {
         }
     }
 
-    private func issueDirectoryRead(_ appendIndex: UInt16) -> IssueOutcome {
+    private func issueDirectoryRead(_ appendIndex: UInt16) -> IssueResult {
         let key = directoryKey(appendIndex)
         guard let (session, connection) = redis?.audienceSessionAndConnection(for: key) else { return .notReady }
         let call = AudienceSessionCall(tag: 0, kind: .readDirectoryForAppend, appendIndex: appendIndex)
@@ -123,17 +123,17 @@ final class EntryAppender: RedisHandler {
         }
     }
 
-    private func issuePageArrangement(_ appendIndex: UInt16) -> IssueOutcome {
+    private func issuePageArrangement(_ appendIndex: UInt16) -> IssueResult {
         guard let (session, connection) = redis?.audienceSessionAndConnection(for: directoryKey(appendIndex)) else {
             return .notReady
         }
         return session.arrangePage(ofAppend: appendIndex, on: connection)
     }
 
-    /// Fails the whole append if the connection did not take the call for its next step, because no queue exists in
-    /// which this call could wait. The core then makes the append again from the first step.
-    private func failAppendUnlessIssued(_ appendIndex: UInt16, _ outcome: IssueOutcome) {
-        if outcome != .issued {
+    /// Fails the whole append if the connection did not take the call of the next step: there is no queue in which this
+    /// call could wait. The core then makes the append again from the first step.
+    private func failAppendUnlessIssued(_ appendIndex: UInt16, _ issueResult: IssueResult) {
+        if issueResult != .issued {
             failAppend(appendIndex, RedisError(.busy, "the connection takes no call for an append's next step"))
         }
     }
@@ -170,8 +170,8 @@ final class EntryAppender: RedisHandler {
     }
 }
 
-/// The outcome of the script `append` for one entry. The raw values are the script's replies.
-enum AppendOutcome: Int64 {
+/// What the script `append` did with one entry. The raw values are the script's replies.
+enum EntryAppendResult: Int64 {
     case refused
     case added
     case addedNeedsArranging

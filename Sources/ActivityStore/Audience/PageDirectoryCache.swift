@@ -11,9 +11,9 @@ struct PageDirectoryCache: ~Copyable {
     /// The number of places in the table: one for each segment of 32 audiences. A power of two, because the lowest bits
     /// of a hash choose the place.
     static let capacity = 8_192
-    /// The maximum number of lower bounds in all cached directories. They take 4 MiB. In large audiences a page has
-    /// about 200 members, so they are enough for about 200 million members. Beyond this limit the cache removes
-    /// all directories except the newest.
+    /// The maximum number of lower bounds in all cached directories together. These bounds take 4 MiB. In large
+    /// audiences a page has about 200 members, so the bounds are enough for about 200 million members. Beyond this
+    /// limit the cache removes all directories except the newest.
     static let boundsMax = 1 << 20
 
     private struct CachedDirectory {

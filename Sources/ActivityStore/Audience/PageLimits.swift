@@ -23,27 +23,28 @@ enum PageLimits {
     ///
     /// - Parameter unarrangedBytesMax: the length above which a page is rearranged.
     static func unsplitPageBytesMax(of unarrangedBytesMax: Int) -> Int { unarrangedBytesMax * 7 / 10 }
-    /// The length above which a page takes no more entries until it is rearranged (R4). A page becomes this long only
-    /// if no worker could rearrange it earlier, or if it cannot be split.
+    /// The length above which a page takes no more entries until it is rearranged, in bytes (R4). A page becomes this
+    /// long only if no worker could rearrange it earlier, or if it cannot be split.
     static let appendablePageBytesMax = 6 * largePageGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
-    /// An entry renews the expiry of its page only if the last renewal was at least this long ago, because a renewal is
-    /// a further script call.
+    /// A new entry renews the expiry of its page only if the last renewal was at least this long ago, because a renewal
+    /// costs a further script call.
     static let renewalIntervalSeconds: Int64 = 3_600
-    /// How long Redis stores a page without devices after a renewal of the page's expiry: an activity's expiry plus an
-    /// hour. The hour is needed because a new entry renews the page's expiry only if the last renewal was at least an
-    /// hour ago. So each entry stays at least for an activity's expiry. (Exception: a worker died before it could
-    /// renew the page's expiry.)
+    /// How long Redis stores a page without devices after a renewal of the page's expiry. Each entry must stay at least
+    /// for an activity's expiry. But an entry that comes less than `renewalIntervalSeconds` after a renewal does not
+    /// renew the page's expiry, so this interval is added. (If a worker dies before it can renew the page's expiry,
+    /// entries may be lost earlier.)
     static let activityExpiryMilliseconds = StoreLimits.activityExpiryMilliseconds + renewalIntervalSeconds * 1_000
-    /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry plus an hour.
+    /// How long Redis stores a page with devices after a renewal of the page's expiry: a device's expiry, plus the
+    /// interval for the same reason.
     static let deviceExpiryMilliseconds = StoreLimits.deviceExpiryMilliseconds + renewalIntervalSeconds * 1_000
     /// The age, counted from the registration of the token, above which `arrange` removes an activity's entry from a
     /// page that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more
     /// (Apple, "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
     /// The age, counted from the entry's time, above which `arrange` removes an entry that says that a member left.
-    /// After an hour, every older entry of the member should have arrived.
+    /// After this time, every older entry of the member should have arrived.
     static let leavingEntryAgeMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the capacity of a page of this length: how long the page may become in the memory that is reserved for

@@ -173,9 +173,9 @@ enum StoredBroadcastCounts {
 
 /// The counts and times of one range, of one broadcast, or of a whole version, as the script `audience` stores them.
 ///
-/// Those of a whole version are called its totals. Their counts are the sums over the version's ranges; if it has
-/// broadcasts, the counts of these follow (``StoredBroadcastCounts``). Their times are the first and the last response
-/// of all ranges and broadcasts together.
+/// The counts and times of a whole version are called its totals. The counts are the sums over the version's ranges. If
+/// the version has broadcasts, their counts follow (``StoredBroadcastCounts``). The times are those of the first and
+/// the last response of all ranges and broadcasts together.
 enum StoredCounts {
     static let countByteCount = 4
     static let timeByteCount = 6

@@ -70,9 +70,9 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
-    /// The audiences of the activity. Perhaps the audiences in ``formerAudiences`` do not know yet that the
-    /// activity left them.
+    /// The audiences that the activity is in.
     public private(set) var audiences: [AudienceDigest] = []
+    /// The audiences that the activity left, until a worker has confirmed that each of them has an entry about this.
     public private(set) var formerAudiences: [AudienceDigest] = []
     /// The last millisecond of the activity's first eight hours. Redis admits no update after this time. Nil if Redis
     /// has no value, or knows only an unregistration.

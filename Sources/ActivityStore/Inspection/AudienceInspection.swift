@@ -151,6 +151,8 @@ extension AudienceInspection.AdmittedVersion {
 }
 
 extension AudienceInspection.Fanout {
+    /// Reads the progress of the next version.
+    ///
     /// - Parameters:
     ///   - field: the field `l`, from which this version's bytes are read.
     ///   - valuesByField: all fields of the hash. They say which ranges are finished, and with which counts.

@@ -97,8 +97,10 @@ extension ActivityState {
     // MARK: - Whether the state may be sent now
 
     /// Returns the reply if the command may neither be sent nor become the newest version now; otherwise nil. There are
-    /// three reasons: it is too old and no version is known; the first eight hours are over; or the worker must change
-    /// the command's alert and ask again.
+    /// three reasons:
+    /// - The command is too old, and no version of the activity is known.
+    /// - The command is an update, and the activity's first eight hours are over.
+    /// - The worker must first add an alert to the command, or remove the command's alert, and then ask again.
     private func findObstacle(
         to call: StateAdmission<[UInt8]>,
         isRepeated: Bool,
@@ -223,8 +225,8 @@ extension ActivityState {
             // have exactly the last assigned one, because `recordStart` may have stored it.
             let isAfterLastTimestamp =
                 isRecordedAgain ? version.timestamp >= lastAssignedTimestamp : version.timestamp > lastAssignedTimestamp
-            // The start is not needed: the activity has ended, has a token, or got a push with the start's timestamp or
-            // a later one. Otherwise the start is sent, and the newer version stays the newest.
+            // In these cases the start is not needed: the activity has ended, has a token, or got a push with the
+            // start's timestamp or a later one. Otherwise the start is sent, and the newer version stays the newest.
             if newestIsEnd || token != nil || !isAfterLastTimestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
@@ -317,8 +319,8 @@ extension ActivityState {
         self.versionPhase = versionPhase
     }
 
-    /// Assigns the timestamp of the push: the version's own, if it is above the last assigned one. Otherwise one second
-    /// more than the last, at most `Limits.timestampMax`.
+    /// Assigns the timestamp of the push: the version's own timestamp, if it is above the last assigned one. Otherwise
+    /// one second more than the last assigned one, at most `Limits.timestampMax`.
     private mutating func assignTimestamp(_ version: Version) {
         // decision: timestamp, as in the scripts
         let nextTimestamp = min(lastAssignedTimestamp + 1, Limits.timestampMax)

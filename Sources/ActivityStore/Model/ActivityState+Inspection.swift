@@ -61,7 +61,7 @@ extension ActivityState {
         return copy.admitStart(version, claim: 0, previousClaim: nil, nowMilliseconds: nowMilliseconds).0.verdict
     }
 
-    /// Returns the activity after a call of ``StoreCall/Operation/reopen(version:)``.
+    /// Returns what the activity would be after a call of ``StoreCall/Operation/reopen(version:)``.
     package func reopened(_ version: Version) -> ActivityState {
         var copy = self
         _ = copy.reopen(version)

@@ -77,7 +77,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if versionPhase.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil {
             // If the activity holds this command already, the reply to an earlier call was lost, and the token came
-            // later. The worker that registers the token gets the command, so the caller must not send it too.
+            // later. The worker that registers the token gets the command, so the caller must not send the command too.
             guard newestIsHeld, heldCommand?.command == command else { return (StoreReply(.retry), .unchanged) }
             return (StoreReply(.held), .renewed)
         }
@@ -107,10 +107,11 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if namedAudiences != nil { reply.departures = encodedDepartures }
             return (reply, .unchanged)
         }
-        // Only the first call of a registration names audiences; a later call repeats it. If another registration or an
-        // unregistration with the same time has come since the first call, this call must change nothing. Two cases
-        // do not count: time 0, which in Redis means that no registration has come yet; a token that a command brings,
-        // because a command names no audiences.
+        // Only the first call of a registration names audiences; a later call of the registration names none. If
+        // another registration or an unregistration with the same time has come since the first call, this call must
+        // change nothing. The test leaves out two kinds of calls: those with the time 0, because 0 in Redis means that
+        // no registration has come yet; and those for a token that a command brings, because a command names no
+        // audiences.
         let isReplacedSinceFirstCall =
             namedAudiences == nil && source != .command && registration.registeredAtMilliseconds > 0
             && registration.registeredAtMilliseconds == registeredAtMilliseconds
@@ -146,8 +147,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Performs `settle`, `throttle` or `retire`. The expiry is not renewed if the only changes are those of the newest
-    /// version's phase and of the shown digest.
+    /// Performs `settle`, `throttle` or `retire`. If only the newest version's phase and the shown digest change, the
+    /// expiry is not renewed.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {
@@ -202,8 +203,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.retry), .renewed)
     }
 
-    /// Retires the token. Its registration is then `stale`, if it is read again. Returns false if the activity has
-    /// another token or none, or if the token was registered at `retirement.invalidAtMilliseconds` or later.
+    /// Retires the token. If the token's registration is read again, it is then `stale`. Returns false if the activity
+    /// has another token or none, or if the token was registered at `retirement.invalidAtMilliseconds` or later.
     private mutating func retireToken(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)

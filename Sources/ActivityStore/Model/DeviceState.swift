@@ -20,7 +20,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// The audiences that perhaps do not know yet that the device left them.
+    /// The audiences that the device left, until a worker confirms that each of them has an entry about this.
     public internal(set) var formerAudiences: [UInt64] = []
     /// The time of the last departure, UNIX milliseconds.
     public internal(set) var leftAtMilliseconds: Int64 = 0
@@ -28,8 +28,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public internal(set) var statesByAttributesType: [String: AttributesTypeState] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var startBudgetFullAtMilliseconds: Int64 = 0
-    /// The sum of all refunds: how many milliseconds earlier they have made the bucket of starts full. Nil: there was
-    /// no refund.
+    /// By how many milliseconds all refunds together have lowered `startBudgetFullAtMilliseconds`. Nil: there was no
+    /// refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -50,7 +50,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         }
         let newStart = Start(activity: start.activity, version: start.version, command: command)
         // If the start is held already, the reply to an earlier call was lost. If a token has come since, the worker
-        // that registers it gets the start, so the caller must not send it too.
+        // that registers the token gets the start, so the caller must not send the start too.
         if typeState.heldStarts.contains(newStart) { return (StoreReply(.held), .renewed) }
         if typeState.token != nil { return (StoreReply(.retry), .unchanged) }
         if otherStarts.count >= startsMax { return (StoreReply(.full), .unchanged) }
@@ -95,8 +95,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         var reply = StoreReply<[UInt8]>(.stale)
         if namedAudiences != nil { reply.departures = encodedDepartures }
         // Even the reply to a stale registration may have a held start, which the worker sends to the newer token that
-        // Redis knows. Without this rule the start could wait forever: the registration of the newer token may be
-        // settled, so that no worker reads it again.
+        // Redis knows. Otherwise the start could wait forever: the registration of the newer token may be settled, so
+        // that no worker reads that registration again.
         guard isStored || statesByAttributesType[type]?.token != nil else { return (reply, .unchanged) }
         let nextStart = nextHeldStart(statesByAttributesType[type]?.heldStarts ?? [], after: step.previousStart)
         guard isStored || nextStart != nil else { return (reply, .unchanged) }
@@ -169,8 +169,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (reply, .renewed)
     }
 
-    /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
-    /// the draw.
+    /// Refunds the part of a draw that has not been refilled with time yet. So the bucket is never fuller than it would
+    /// be without the draw.
     mutating func refundStart(_ bucket: Policy.Bucket, drawIdentifier: Int64, nowMilliseconds: Int64) -> (
         StoreReply<[UInt8]>, ExpiryChange
     ) {

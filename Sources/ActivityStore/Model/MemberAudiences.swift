@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The audiences of an activity, each by its digest. ``formerDigests`` has the audiences that the activity left, until
-/// a worker confirms that its departure is written into them. The static functions also serve devices.
+/// a worker confirms that each of them has an entry about this. The static functions also serve devices.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var currentDigests: [UInt64] = []
     public internal(set) var formerDigests: [UInt64] = []

@@ -30,8 +30,8 @@ struct SegmentState: Sendable {
             pages[bound] = PageState(lowerBound: bound, nextLowerBound: next)
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
-        let outcome = pages[bound]?.append(entry, bytesMax: unarrangedPageBytesMax, nowMilliseconds: nowMilliseconds)
-        if outcome == .addedNeedsArranging {
+        let result = pages[bound]?.append(entry, bytesMax: unarrangedPageBytesMax, nowMilliseconds: nowMilliseconds)
+        if result == .addedNeedsArranging {
             arrange(bound, holdsDevices: entry.isDevice, nowMilliseconds: nowMilliseconds)
         }
     }
@@ -86,12 +86,12 @@ struct PageState: Sendable {
             + encodeNumber(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
-    mutating func append(_ entry: StoredEntry, bytesMax: Int, nowMilliseconds: Int64) -> AppendOutcome {
+    mutating func append(_ entry: StoredEntry, bytesMax: Int, nowMilliseconds: Int64) -> EntryAppendResult {
         entries.append(entry)
         let count = byteCount
         if count > bytesMax { return .addedNeedsArranging }
         let newCapacity = PageLimits.capacity(for: count)
-        // Like the script, raise the capacity only if the page fills more than half of the new capacity.
+        // Raise the capacity only if the page fills more than half of the new capacity, as the script does.
         if count > capacity, count > newCapacity / 2 { capacity = newCapacity }
         let needsRenewal = nowMilliseconds / 1_000 - renewedAtSeconds >= PageLimits.renewalIntervalSeconds
         return needsRenewal || entry.isDevice && !holdsDevices ? .addedNeedsArranging : .added

@@ -83,8 +83,9 @@ public struct TimetableEntry: Sendable, Equatable {
     }
 
     /// Returns whether a command that ends or restarts the activity may be sent: the timetable must still have the life
-    /// that began at `beganAtMilliseconds`. This is the script's operation `check`. If the command may be sent, the
-    /// script also postpones the next claim of the life; in the model no worker claims a life.
+    /// that began at `beganAtMilliseconds`. The script `lifetime` decides the same in its operation `check`. If the
+    /// command may be sent, the script also delays the life's next claim, so that no worker makes the same command
+    /// again soon. The model has no claims.
     ///
     /// - Parameter stateVersion: the version of the state that a new start shows; nil for an end. If a newer state has
     ///   come since, the start must not be sent. The life then becomes due at once, so that a worker makes another

@@ -27,7 +27,7 @@
 /// | part | bytes |
 /// | --- | --- |
 /// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
-/// | the audiences | how many audiences the activity is in (1), how many perhaps do not know yet that it left them (1), the digest of each (8) |
+/// | the audiences | how many audiences the activity is in (1), how many it left without a confirmation (1), the digest of each (8) |
 /// | the last token that was retired | the beginning of the token's SHA-1 (12) |
 /// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
@@ -78,8 +78,8 @@ enum StoredActivity {
         /// itself, because letters are ASCII.
         static let hasDrawnBit: UInt8 = 128
         /// Whether the last `aps.timestamp` that Redis assigned to a push is the newest version's own (R11). If not,
-        /// bytes 40–44 have the assigned timestamp. The letter of every phase has this bit, so the script never sets
-        /// the bit. The script clears it if Redis has assigned another timestamp.
+        /// bytes 40–44 have the assigned timestamp. The letter of every phase has this bit already, so the script never
+        /// sets the bit, and clears it if Redis has assigned another timestamp.
         static let ownTimestampBit: UInt8 = 64
     }
 
@@ -107,7 +107,9 @@ enum StoredDigest {
 
 /// Numbers with a fixed number of bytes, lowest byte first.
 enum LittleEndian {
-    /// - Parameter byteCount: 1 to 8; higher bytes of the value are dropped.
+    /// Writes the lowest bytes of a number.
+    ///
+    /// - Parameter byteCount: how many bytes to write, 1 to 8. The value's higher bytes are left out.
     static func write(_ value: UInt64, byteCount: Int, to destination: UnsafeMutableRawPointer) {
         var rest = value
         for position in 0..<byteCount {
@@ -116,6 +118,8 @@ enum LittleEndian {
         }
     }
 
+    /// Reads a number.
+    ///
     /// - Parameter bytes: at most eight bytes.
     static func read(_ bytes: some BidirectionalCollection<UInt8>) -> UInt64 {
         bytes.reversed().reduce(0) { $0 << 8 | UInt64($1) }

@@ -85,7 +85,7 @@ local function performOnActivity(operation, key, value, registrationTime, newFor
   end
 
   -- Returns the part of a reply that names the audiences that the activity has left. Empty if there are none, or once a
-  -- worker has confirmed that all these audiences know it.
+  -- worker has confirmed that each of these audiences has an entry about this.
   local function departuresPart()
     return formerAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. formerAudiences
   end

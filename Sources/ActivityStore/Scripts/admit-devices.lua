@@ -23,8 +23,8 @@
 -- variable.
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that perhaps do not know yet that the device left them: a `=`
--- and the field `l`. Empty if there are no such audiences.
+-- Returns the part of a reply that names the audiences that the device has left: a `=` and the field `l`. Empty if
+-- there are none, or once a worker has confirmed that each of these audiences has an entry about this.
 local function departuresPart(l) return l and #l > @TIME_BYTES@ and '=' .. l or '' end
 
 -- Returns the audiences that the device leaves now. `noLongerNamed` has the audiences that some registrations of the

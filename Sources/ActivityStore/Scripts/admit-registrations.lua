@@ -7,8 +7,8 @@ if isBatch then
   if values.err then return values end
   local _, seconds = serverTime()
   local updatesUntilSeconds = seconds + UPDATE_PERIOD_SECONDS
-  -- In the value of an activity that Redis does not know: the bytes between the token's form and the registration's
-  -- time.
+  -- UNKNOWN is what the script uses for an activity without a value in Redis. This is its middle part: the bytes
+  -- between the token's form and the time of the registration.
   local middleOfUnknown = sub(UNKNOWN, @AT_DIGEST@, @AT_REGISTERED@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]

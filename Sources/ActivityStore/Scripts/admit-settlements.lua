@@ -50,9 +50,9 @@ local function makeSettle(readCall, isNewer, splitPhase, findParts, joinParts, M
   -- Performs a settlement. `stored` is what Redis has for the key, and `value` is the value to read; both are from the
   -- loop. `position` is where the call begins. Returns the reply, and where the next call begins.
   --
-  -- The reply is 1 if the token was retired, otherwise 0; or an error. If audiences perhaps do not know yet that the
-  -- activity left them, then `=`, the time of the registration and the digests of these audiences follow the number.
-  -- The reply to a 429 is only the number.
+  -- The reply is 1 if the token was retired, otherwise 0; or an error. If the activity has departures that no worker
+  -- has confirmed, then `=`, the time of the registration and the digests of the audiences that it left follow the
+  -- number. The reply to a 429 is only the number.
   local function settle(key, stored, value, position, now)
     -- The call and the value.
     local version, paceByte, requestByte, timestamp, digest, token, alertVersion, nextPosition = readCall(position)

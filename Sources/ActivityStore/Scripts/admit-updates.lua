@@ -186,7 +186,8 @@ local function makeAdmit(readCall, isNewer, splitPhase, findParts, MALFORMED)
       -- Every other repeated command keeps its phase.
       return reply
     end
-    -- The newer version waits. The held command stays or is removed in the same cases as if the version were sent.
+    -- The newer version waits. A held command with an alert stays, because the newer version will carry its alert. A
+    -- held command without an alert is removed. Both are the same as when the version is sent at once.
     if holdsAlert then return reply, @WAITING_OLDER_ALERT@ end
     return reply, @WAITING@, newestIsHeld
   end

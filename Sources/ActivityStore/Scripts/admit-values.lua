@@ -21,8 +21,8 @@ end
 --     heldPosition      where the held command begins; behind the value if there is none
 --     alert             the accepted alert
 --     audiences         the digests of the activity's audiences; nil if the value has no part about audiences
---     formerAudiences   the digests of the audiences that perhaps do not know yet that the activity left them; nil
---                       if `audiences` is nil
+--     formerAudiences   the digests of the audiences that the activity left, until a worker confirms that each of
+--                       them has an entry about this; nil if `audiences` is nil
 --     retired           the beginning of the SHA-1 of the last token that was retired
 --     throttle          the part about the last 429
 -- A part that does not exist is ''.

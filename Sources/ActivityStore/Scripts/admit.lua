@@ -102,9 +102,10 @@
 -- pushes left. The digit is @PRIORITY_LOW@, @PRIORITY_HIGH@ or @PRIORITY_DEMOTED@. The last one means: the command
 -- asked for priority 10 and gets 5, because its budget is empty or has only the reserve for alerts and ends.
 --
--- Audiences. A value may have two lists after its token: the activity's audiences, and the audiences that perhaps do
--- not know yet that the activity left them. The activity leaves audiences when its token is retired, its end is
--- accepted, it is unregistered, or a registration no longer names them. Then:
+-- Audiences. A value may have two lists after its token: the activity's audiences, and its departures. These are the
+-- audiences that it left, until a worker confirms that each of them has an entry about this. The activity leaves
+-- audiences when its token is retired, its end is accepted, it is unregistered, or a registration no longer names
+-- them. Then:
 -- 1. The reply has a `=` and the departures: the stored time of the registration, and the digests of all audiences that
 --    the activity left.
 -- 2. A worker writes an entry to each of these audiences.

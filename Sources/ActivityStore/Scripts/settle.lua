@@ -22,8 +22,7 @@
 -- Tokens. The script raises the registration time of a retired token by a millisecond. So if its registration is
 -- delivered again, this registration is stale. The field `d` keeps the token, so that no start brings the token back.
 -- The device leaves the audiences that only the registration of this attributes type names. If the call names a token,
--- and some audiences perhaps do not know yet that the device left them, the reply has a `=` and the field `l` after the
--- 1 or 0.
+-- and the device has departures that no worker has confirmed, the reply has a `=` and the field `l` after the 1 or 0.
 
 local key, firstArgument = KEYS[1], ARGV[1]
 local byte, sub, callRedis = string.byte, string.sub, redis.call

@@ -51,8 +51,8 @@ extension Audiences {
     /// When an audience has grown or shrunk, its next command may use another number of ranges. The store then deletes
     /// the checkpoints of the former ranges.
     ///
-    /// Known issue: after such a change, the counts of the former ranges may not add up to the command's own, correct
-    /// result:
+    /// Known issue: after such a change, a range's result may lack its counts, so that the results of the ranges do not
+    /// add up to the command's own result, which is correct:
     /// 1. A worker dies after the store has added a range's counts, and before Kafka has the range's result.
     /// 2. The next command uses another number of ranges, so the store deletes the range's checkpoint.
     /// 3. The next owner finds no checkpoint, and writes the range's result without counts.
@@ -124,6 +124,9 @@ extension Audiences {
         )
     }
 
+    /// Returns until when APNs keeps a push that is sent at `seconds` (UNIX seconds), if the policy's default is
+    /// `defaultSeconds`. The function above has the rules.
+    ///
     /// - Parameter defaultSeconds: how long after `seconds` the push expires, if neither the command's own expiration
     ///   nor its stale date decides.
     package static func sentExpirationSeconds(

@@ -4,9 +4,9 @@ public import LiveActivity
 /// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
 /// during ``Audiences/receiveMembershipChange(_:now:)``.
 public struct IncomingMembershipChange {
-    /// The member that changes. The core returns it when each of its audiences knows of the change, or when the store
-    /// has refused the change permanently. A member that joins may get a push with an audience's newest state. The core
-    /// then also waits for APNs' response to this push, but at most a second.
+    /// The member that changes. The core returns it when each of its audiences has an entry about the change, or when
+    /// the store has refused the entry permanently. A member that joins may get a push with an audience's newest state.
+    /// The core then also waits for APNs' first response to this push, but at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer

@@ -8,8 +8,9 @@ import Numbers
 /// The push has no alert, and priority 5 (10 for an end). The core asks the store for the state only after the store
 /// has acknowledged the member's entry. So the member misses no state: the rounds of all later commands find the entry.
 ///
-/// Redis does not know that the push is still to be sent. So the registration stays unsettled until APNs first responds
-/// to the push, but at most a second. After a crash in this time, the registration is read again, and the push is sent.
+/// Redis does not know that the push must still be sent. So the registration stays unsettled until APNs first responds
+/// to the push, but at most for `settlementDelayMillisecondsMax`. After a crash in this time, the registration is read
+/// again, and the push is sent.
 extension Audiences {
     /// The longest time that a registration stays unsettled while its member waits for the push. It is short, so that
     /// the partition's committed offset does not wait for APNs while APNs is unavailable. (R10)
@@ -70,13 +71,16 @@ extension Audiences {
         newestStateRequests[request].firstChangeForNextRequest = change
     }
 
+    /// Gives an audience's newest state to the members that have waited for it. Each of them then requests the state of
+    /// its next joined audience; after the last one, it joins its pool's queue.
+    ///
     /// - Parameter reply: nil if the store refused the request.
     mutating func newestStateReceived(_ request: NewestStateRequestIndex, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addNewestState(slot.key.digest, reply)
         // Membership changes that came after the call was queued need a newer reply, so queue another call for them. If
-        // there are none, free the slot. Do this before the loop, because the loop may ask for the state of the same
-        // audience again.
+        // there are no such changes, free the slot of the request. Do this before the loop, because the loop may
+        // request the state of the same audience again.
         newestStateRequests[request].firstChange = slot.firstChangeForNextRequest
         newestStateRequests[request].firstChangeForNextRequest = .null
         if slot.firstChangeForNextRequest == .null {
@@ -323,8 +327,8 @@ extension Audiences {
             removeFromJoinerQueue(change)
             return endMembershipChange(change)
         case .awaitingPush, .requestingStates, .underWay:
-            // The member waits for its pool, the store or APNs, and needs no timer for this. But its time for the push
-            // may end before, so check the member again at that time.
+            // The member waits for its pool, the store or APNs, and needs no timer for this. But the core gives up the
+            // push after `joinerPushMillisecondsMax`, so check the member again then.
             membershipChanges[change].dueMilliseconds =
                 membershipChanges[change].allNotifiedAtMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break

@@ -1,8 +1,8 @@
 public import Delivery
 import LiveActivity
 
-/// Members that join or leave audiences, from ``receiveMembershipChange(_:now:)`` until every audience has
-/// acknowledged or permanently refused the change.
+/// Members that join or leave audiences, from ``receiveMembershipChange(_:now:)`` until Redis has written an entry
+/// about the change for every audience, or has permanently refused the entry.
 extension Audiences {
     /// Whether the shell may call ``receiveMembershipChange(_:now:)`` now: there is room for one more change.
     public var canReceiveMembershipChange: Bool {
@@ -28,9 +28,9 @@ extension Audiences {
         }
     }
 
-    /// Returns the next member whose registration may be settled; nil if there is none. All its audiences have
-    /// acknowledged or permanently refused the change. If the member gets a push with the newest state, APNs has also
-    /// responded to it, or a second has passed (`settlementDelayMillisecondsMax`).
+    /// Returns the next member whose registration may be settled; nil if there is none. Redis has acknowledged or
+    /// permanently refused the member's entries for all audiences. If the member gets a push with the newest state,
+    /// APNs has also responded to the push, or `settlementDelayMillisecondsMax` has passed.
     public mutating func takeMemberWithEndedChange() -> ChangingMember? { membersWithEndedChange.popFirst() }
 
     private mutating func beginNotifying(_ change: MembershipChangeIndex, now: Moment) {

@@ -5,8 +5,8 @@ public import LiveActivity
 /// member that has just joined belongs to no command, so it has no result. A member whose token is dead leaves its
 /// audience.
 ///
-/// A member gets its outcome only when Kafka and the stores have acknowledged, or permanently refused, all records and
-/// calls about it. So a crash loses none of them.
+/// A member gets its outcome only when all records and calls about it are acknowledged or permanently refused, by
+/// Kafka, by the audience store and by the activity store. So a crash loses none of these records and calls.
 extension Audiences {
     mutating func addRefusedMember(
         _ tag: PushTag,
@@ -135,8 +135,8 @@ extension Audiences {
         }
     }
 
-    /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last
-    /// one, the member gets its outcome.
+    /// Called when one call or record about a refused member is acknowledged or permanently refused. After the last of
+    /// them, gives the member its outcome.
     mutating func callOrRecordAcknowledged(about refusedMember: RefusedMemberIndex, now: Moment) {
         refusedMembers[refusedMember].unacknowledgedCount -= 1
         guard refusedMembers[refusedMember].unacknowledgedCount == 0 else { return }

@@ -6,8 +6,10 @@ import LiveActivity
 /// The store may raise the timestamp above the command's. When a member joins, the core writes the raised timestamp
 /// into the body at this place.
 package enum JoinerBody {
-    private static let timestampOffsetBytes = 2
+    private static let timestampOffsetByteCount = 2
 
+    /// Returns a body in the form in which the store keeps it.
+    ///
     /// - Parameter layout: the layout of `body`, which has no alert.
     package static func bytes(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> [UInt8] {
         let stored = storedBody(body, layout)
@@ -16,17 +18,17 @@ package enum JoinerBody {
     }
 
     static func storedBody(_ body: UnsafeRawBufferPointer, _ layout: Body.Layout) -> HeapBytes {
-        let stored = HeapBytes(count: body.count + timestampOffsetBytes)
+        let stored = HeapBytes(count: body.count + timestampOffsetByteCount)
         stored.mutableBuffer.copyMemory(from: body)
         let timestampOffset = UInt16(truncatingIfNeeded: layout.timestampDigits.offset)
         stored.mutableBuffer.storeBytes(of: timestampOffset.littleEndian, toByteOffset: body.count, as: UInt16.self)
         return stored
     }
 
-    /// - Returns: the body with the timestamp that the store chose; nil if `stored` does not have the form of
-    ///   ``storedBody(_:_:)``.
+    /// Returns the body for a member that joins, with the timestamp that the store chose. Nil if `stored` does not have
+    /// the form that ``storedBody(_:_:)`` writes.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
-        let count = stored.count - timestampOffsetBytes
+        let count = stored.count - timestampOffsetByteCount
         guard count > 0 else { return nil }
         let timestampOffset = UInt32(UInt16(littleEndian: stored.loadUnaligned(fromByteOffset: count, as: UInt16.self)))
         let digits = ByteRange(offset: timestampOffset, count: 10)

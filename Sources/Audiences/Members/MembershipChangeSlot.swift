@@ -11,7 +11,7 @@ typealias MembershipChangeIndex = SlabIndex<MembershipChangeSlot>
 struct MembershipChangeSlot: BitwiseCopyable {
     /// ``enter(_:)`` traps on a change that is not listed here.
     ///
-    ///     queued ─► notifying                   the audiences know the member's earlier change
+    ///     queued ─► notifying                   the member's earlier change is written into its audiences
     ///     notifying ─► requestingStates         the member must be shown a state
     ///     requestingStates ─► awaitingPush      a state is chosen
     ///     awaitingPush ─► underWay              the pool takes the push
@@ -22,11 +22,11 @@ struct MembershipChangeSlot: BitwiseCopyable {
     ///     backingOff ─► requestingStates        the pause is over
     ///     every phase except queued ─► slot freed    the change ends
     enum Phase: UInt8, BitwiseCopyable {
-        /// The change waits until the audiences know an earlier change of the same member. The order matters: of
-        /// several entries with the same time, an audience keeps the one that came last. Each change begins in this
-        /// phase.
+        /// The change waits until an earlier change of the same member is written into its audiences. The order
+        /// matters: of several entries with the same time, an audience keeps the one that came last. Each change begins
+        /// in this phase.
         case queued
-        /// The audiences get their entries, one after the other.
+        /// The core writes the member's entry into one audience after the other.
         case notifying
         /// The core requests the newest state of each joined audience, one after the other.
         case requestingStates
@@ -72,7 +72,7 @@ struct MembershipChangeSlot: BitwiseCopyable {
     private(set) var phase = Phase.queued
     /// The next change of the same member; `.null`: none.
     var nextChangeOfMember = MembershipChangeIndex.null
-    /// How many audiences have acknowledged or permanently refused the change.
+    /// For how many audiences Redis has acknowledged or permanently refused the member's entry.
     var notifiedAudienceCount = 0
     /// The number of joined audiences for which the store has replied to the request for the newest state, or has
     /// refused it.
@@ -180,7 +180,8 @@ struct MembershipChangeSlot: BitwiseCopyable {
 /// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
 ///
 /// Rarely, two members have the same location, and the core takes them for one. If both change at the same time, the
-/// second change waits until the audiences know the first, and the first member is not shown the newest state.
+/// second change waits until the first is written into its audiences, and the first member is not shown the newest
+/// state.
 struct MemberKey: Hashable {
     let appIndex: UInt16
     let kind: StoreSubjectKind

@@ -23,7 +23,8 @@ struct RefusedMemberSlot: BitwiseCopyable {
     /// The number of requests to APNs, including the refused one. Requests of an earlier owner of the partition are not
     /// counted.
     var attemptCount: UInt16
-    /// Since when the token is dead, as APNs says; if APNs named no time, when the response came. UNIX milliseconds.
+    /// Since when the token is dead, UNIX milliseconds: the time that APNs named. If APNs named none, the time at which
+    /// the response came.
     var invalidAtWallMilliseconds: Int64
     /// Whether APNs named the time since when the token is invalid.
     var hasInvalidationTime: Bool
@@ -32,7 +33,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var responseAtWallMilliseconds: Int64
     /// When the member's token was registered. UNIX milliseconds.
     var registeredAtWallMilliseconds: Int64
-    /// The number of calls to the stores and records to Kafka that are not acknowledged yet.
+    /// How many calls to the two stores and records for Kafka are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
     private(set) var identifierByteCount = 0
     private(set) var tokenByteCount = 0

@@ -120,7 +120,7 @@ struct PageSlot: BitwiseCopyable {
                 from: UnsafeRawPointer(members.baseAddress.unsafelyUnwrapped),
                 byteCount: members.count * Self.referenceBytes
             )
-        progressBase.initializeMemory(as: MemberProgress.self, repeating: .unsent, count: members.count)
+        progressAddress.initializeMemory(as: MemberProgress.self, repeating: .unsent, count: members.count)
         pageByteCount = page.count
     }
 
@@ -131,28 +131,28 @@ struct PageSlot: BitwiseCopyable {
         hasUnrequestedNextPage = false
     }
 
-    private var referencesBase: UnsafeMutableRawPointer {
+    private var referencesAddress: UnsafeMutableRawPointer {
         pageAndArrays.mutableBuffer.baseAddress.unsafelyUnwrapped + referencesByteOffset
     }
-    private var rangeVersionsBase: UnsafeMutableRawPointer {
-        referencesBase + Int(loadedMemberCount) * Self.referenceBytes
+    private var rangeVersionsAddress: UnsafeMutableRawPointer {
+        referencesAddress + Int(loadedMemberCount) * Self.referenceBytes
     }
-    private var progressBase: UnsafeMutableRawPointer {
-        rangeVersionsBase + Int(loadedMemberCount) * Self.rangeVersionBytes
+    private var progressAddress: UnsafeMutableRawPointer {
+        rangeVersionsAddress + Int(loadedMemberCount) * Self.rangeVersionBytes
     }
 
     func reference(_ memberIndex: Int) -> MemberReference {
-        referencesBase.load(fromByteOffset: memberIndex &* Self.referenceBytes, as: MemberReference.self)
+        referencesAddress.load(fromByteOffset: memberIndex &* Self.referenceBytes, as: MemberReference.self)
     }
 
     func position(_ memberIndex: Int) -> UInt64 { segmentStartPosition &+ UInt64(reference(memberIndex).position) }
 
     func rangeVersion(_ memberIndex: Int) -> RangeVersionIndex {
-        rangeVersionsBase.load(fromByteOffset: memberIndex &* Self.rangeVersionBytes, as: RangeVersionIndex.self)
+        rangeVersionsAddress.load(fromByteOffset: memberIndex &* Self.rangeVersionBytes, as: RangeVersionIndex.self)
     }
 
     func setRangeVersion(_ memberIndex: Int, _ rangeVersion: RangeVersionIndex) {
-        rangeVersionsBase.storeBytes(
+        rangeVersionsAddress.storeBytes(
             of: rangeVersion,
             toByteOffset: memberIndex &* Self.rangeVersionBytes,
             as: RangeVersionIndex.self
@@ -160,11 +160,11 @@ struct PageSlot: BitwiseCopyable {
     }
 
     func progress(_ memberIndex: Int) -> MemberProgress {
-        progressBase.load(fromByteOffset: memberIndex &* Self.progressBytes, as: MemberProgress.self)
+        progressAddress.load(fromByteOffset: memberIndex &* Self.progressBytes, as: MemberProgress.self)
     }
 
     func setProgress(_ memberIndex: Int, _ progress: MemberProgress) {
-        progressBase.storeBytes(
+        progressAddress.storeBytes(
             of: progress,
             toByteOffset: memberIndex &* Self.progressBytes,
             as: MemberProgress.self

@@ -18,9 +18,11 @@ public struct FanoutRewind: Sendable, Equatable, BitwiseCopyable {
 /// Later records of the same app in that partition are passed over too, so that no version and no alert overtakes
 /// another. Only ranges (``SegmentRange``) that already have a round (``RoundSlot``) continue.
 extension Audiences {
-    /// The shortest time between a rewind of a partition and its next rewind to passed-over records. A rewind is
-    /// expensive: all later records of the partition are read again, also those that are settled. Reading also pauses
-    /// for this time after the ledger was full.
+    /// How long a partition is not rewound to passed-over records after any rewind. A rewind is expensive: all later
+    /// records of the partition are read again, also those that are settled.
+    ///
+    /// If the partition's ledger was full, this is also the pause before the partition is read again
+    /// (``FanoutRewind/pauseMilliseconds``).
     private static var rewindIntervalMillisecondsMin: Int64 { 5_000 }
 
     /// Whether there is room for a record of this range now.
@@ -160,8 +162,8 @@ extension Audiences {
         //    older state.
         // 3. Members to which the last owner had sent the passed-over version get it twice.
         //
-        // Known issue: a parked member may get the older state after the newer one. The phone ignores the older state
-        // because of its timestamp.
+        // Known issue: a parked member may get an older state after the newer one. Its phone ignores this push, because
+        // the timestamp is lower, so only the push is wasted.
         if !areArrivedVersionsComplete(round) { forgetRestoredCheckpoint(round) }
         resumeRound(round, now: now)
     }

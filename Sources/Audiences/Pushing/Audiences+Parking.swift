@@ -10,9 +10,9 @@ import Numbers
 /// - Its push failed for a temporary reason, and the member cannot wait for its next turn: either no version reaches it
 ///   then, or it must get a carried alert earlier (``needsCarriedAlert(_:wasThrottled:of:now:)``).
 extension Audiences {
-    /// Parks a member.
+    /// Parks a member. Its next attempt is due after the pause.
     ///
-    /// - Parameter location: without a page (`.null`), the last owner had parked the member.
+    /// - Parameter location: where the member is. Its page is `.null` if the last owner had parked the member.
     mutating func park(
         _ pageMember: PageMember,
         at location: MemberOnPage,
@@ -53,7 +53,8 @@ extension Audiences {
         )
     }
 
-    /// Ends the present attempt for a parked member. The next attempt may begin after the pause.
+    /// Parks a member again, after its push has failed or after it was read again. The next attempt is due after the
+    /// pause.
     mutating func parkAgain(_ member: ParkedMemberIndex, pauseMilliseconds: Int64, now: Moment) {
         parkedMembers[member].isUnderWay = false
         // Forget the version: it may be finished before the member gets its next attempt.
@@ -93,8 +94,8 @@ extension Audiences {
     mutating func finishParkedMember(_ member: ParkedMemberIndex, _ outcome: MemberOutcome) {
         let slot = parkedMembers[member]
         let round = slot.round
-        // A round that has lost its claim has no pages any more. Its counts come from the store when it is claimed
-        // again. So the outcome is not kept.
+        // A round that has lost its claim has no pages any more, so the outcome cannot be kept. When the round is
+        // claimed again, it continues with the counts of the last checkpoint.
         guard rounds[round].phase != .awaitingClaim else { return unpark(member) }
         let sentVersion = slot.rangeVersion == .null ? rounds[round].versions.last : slot.rangeVersion
         if slot.position < rounds[round].progress.completedPosition {
@@ -147,9 +148,11 @@ extension Audiences {
         }
     }
 
-    /// Whether a member must get the newest version before its next turn. It must if this version carries an alert to
-    /// the member's present position. At its next turn, the member has a higher position, to which the alert is not
-    /// carried. False if the alert is too old, or if APNs responded to the member's last attempt with 429.
+    /// Whether a member must get the newest version before its next turn, because otherwise it would miss an alert.
+    /// This version carries an alert to the member's present position. At its next turn the member has a higher
+    /// position, to which the alert is not carried.
+    ///
+    /// False if the alert is too old, or if APNs responded to the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, wasThrottled: Bool, of round: RoundIndex, now: Moment) -> Bool {
         let newest = rounds[round].versions.last
         return newest != .null && !wasThrottled && rangeVersions[newest].bringsCarriedAlert(to: position)
@@ -183,7 +186,8 @@ extension Audiences {
         }
     }
 
-    /// Removes all parked members of a round that ends or is claimed again. None of their pushes is in flight.
+    /// Removes all parked members of a round that ends or is claimed again. The caller has made sure that none of their
+    /// pushes is in flight.
     mutating func removeParkedMembers(of round: RoundIndex) {
         while case let member = rounds[round].members.firstParked, member != .null { unpark(member) }
     }

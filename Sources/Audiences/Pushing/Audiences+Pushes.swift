@@ -20,8 +20,8 @@ extension Audiences {
     /// a round can reach the members of the app's other pool.
     private static var poolUnavailableAfterMilliseconds: Int64 { 1_000 }
 
-    /// A member that was read longer ago than this is read again before its push: by now it may have left, or have
-    /// another token.
+    /// A member that was read longer ago than this is read again before its push: by now the member may have left the
+    /// audience, or have another token.
     static var memberReadAgeMillisecondsMax: Int64 { 1_000 }
 
     /// Returns how many of a pool's streams audiences may use: nine tenths while single commands wait for a stream,
@@ -127,9 +127,9 @@ extension Audiences {
         return offer
     }
 
-    /// The core keeps room to park this many more members, because it restores all parked members at one position
-    /// together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have one position: the hashes of their
-    /// ids are equal.
+    /// For how many more parked members the core keeps room. After a crash, it restores all parked members of one
+    /// position together (``restoreParkedMembers(_:of:now:)``). Rarely, several members have the same position, because
+    /// the hashes of their ids are equal.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
@@ -199,7 +199,7 @@ extension Audiences {
         isPoolUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
-    /// Whether an app's pool has asked for no push for more than a second, or has never asked for one.
+    /// Whether the lane has requested no push for an app's pool within `poolUnavailableAfterMilliseconds`.
     func isPoolUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
         apps[appIndex].lastAskedForPushAtMilliseconds[environment] < milliseconds
             - Self.poolUnavailableAfterMilliseconds
@@ -231,7 +231,7 @@ extension Audiences {
         )
     }
 
-    /// Like ``offerPush(_:_:_:now:)``, for a member that the round has passed before.
+    /// Returns the push to a parked member. The round has passed this member before, so the round does not move.
     private mutating func offerPushToParkedMember(_ member: ParkedMemberIndex, now: Moment) -> AudiencePush {
         let slot = parkedMembers[member]
         let rangeVersion = rounds[slot.round].versions.last

@@ -27,8 +27,8 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, push, result, now: now)
-        // The refusal is trusted because APNs has accepted other tokens of this pool lately. Otherwise the environment
-        // or the topic may be wrong, and the core sends the push again later.
+        // The refusal of a token is trusted if APNs has accepted other tokens of this pool lately. Otherwise the
+        // environment or the topic may be wrong for all tokens, and the core sends the push again later.
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
         case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
@@ -78,7 +78,7 @@ extension Audiences {
         )
     }
 
-    /// Records the outcome of a member of a page, or of a parked member.
+    /// Gives a member its outcome, whether the member is on a page or parked.
     mutating func finishMember(_ tag: PushTag, _ outcome: MemberOutcome, now: Moment) {
         if tag.isParked {
             let round = parkedMembers[tag.parkedMember].round
@@ -92,7 +92,8 @@ extension Audiences {
         pagePushEnded(tag.page, now: now)
     }
 
-    /// Called when a push or a start of one of the page's members has ended, or when its refusal has been recorded.
+    /// Called when one of the page's members is finished or parked: its push or start has ended, and a refusal of the
+    /// push has been recorded. If the page has no unfinished member any more, the round may go on.
     private mutating func pagePushEnded(_ page: PageIndex, now: Moment) {
         let slot = pages.address(of: page)
         guard slot.pointee.unfinishedMemberCount == 0 else { return }
@@ -172,9 +173,9 @@ extension Audiences {
             : pages[tag.page].member(tag.memberIndex)?.changedAtMilliseconds ?? 0
     }
 
-    /// Records a dead token, so that its member leaves. The exception: APNs says when the token died, and it was
-    /// registered then or later. Perhaps APNs does not know this registration yet, so the core sends the push
-    /// again later.
+    /// Records a dead token, so that its member leaves the audience. The exception: APNs says when the token died, and
+    /// the member registered the token then or later. Perhaps APNs does not know this registration yet, so the core
+    /// sends the push again later.
     private mutating func tokenRefused(_ tag: PushTag, _ push: MemberPush, _ result: PushResult, now: Moment) {
         if let invalidAtWallMilliseconds = result.invalidAtWallMilliseconds,
             registeredAtWallMilliseconds(tag) >= invalidAtWallMilliseconds

@@ -5,8 +5,8 @@ import Numbers
 /// Names a parked member by the index of its slot in `Audiences.parkedMembers`.
 typealias ParkedMemberIndex = SlabIndex<ParkedMember>
 
-/// A member that gets its push later, outside its turn in the round (``RoundSlot``). `Audiences+Parking` lists the
-/// reasons.
+/// A member that gets its push later, outside its turn in the round (``RoundSlot``). Either its pool was unavailable at
+/// its turn, or its push failed for a temporary reason, or the last owner had parked it.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
@@ -16,7 +16,7 @@ struct ParkedMember: BitwiseCopyable {
     var previousParkedMember = ParkedMemberIndex.null
     var position: UInt64
     /// The member's page, which keeps the member's outcome until the round's `completedPosition` has passed the page.
-    /// `.null`: the last owner had parked the member. It is then below the completed position, and needs no page.
+    /// `.null`: the last owner had parked the member. Such a member is below the completed position, and needs no page.
     var page: PageIndex
     var memberIndex: UInt16
     var environment: APNsEnvironment
@@ -36,8 +36,8 @@ struct ParkedMember: BitwiseCopyable {
     /// When the member was read. Monotonic milliseconds. If its next push is due later than
     /// ``Audiences/memberReadAgeMillisecondsMax`` after this time, the member is read again first.
     var readAtMilliseconds: Int64
-    /// When the member's token was registered. UNIX milliseconds. If APNs says that the token died before, the token
-    /// may be valid again.
+    /// When the member's token was registered. UNIX milliseconds. If APNs says that the token died before this time,
+    /// the member has registered it again since, and it may be valid.
     var registeredAtWallMilliseconds: Int64
     private var identifierByteCount: UInt16 = 0
     private var tokenByteCount: UInt8 = 0

@@ -14,7 +14,7 @@ extension Audiences {
         let dueMilliseconds = isNeededNow ? now.monotonicMilliseconds : checkpointDueMilliseconds(round)
         if mayRecord, isChanged, !slot.isCallOutstanding, dueMilliseconds <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
-            rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
+            rounds[round].checkpoints.claimedOrRequestedAtMilliseconds = now.monotonicMilliseconds
             storeQueue.append(.checkpoint(round))
         }
         setTimer(round, now: now)
@@ -24,7 +24,8 @@ extension Audiences {
     /// of a lane are due at the same times, and share store calls.
     private func checkpointDueMilliseconds(_ round: RoundIndex) -> Int64 {
         let intervalMilliseconds = configuration.checkpointIntervalMilliseconds
-        return (rounds[round].checkpoints.requestedAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
+        let beganAtMilliseconds = rounds[round].checkpoints.claimedOrRequestedAtMilliseconds
+        return (beganAtMilliseconds / intervalMilliseconds + 1) * intervalMilliseconds
     }
 
     /// Sets the round's timer to the earliest of four times: the next checkpoint, a parked member's next attempt, the

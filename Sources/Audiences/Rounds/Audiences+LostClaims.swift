@@ -15,17 +15,18 @@ import Numbers
 /// 2. The round continues from its last checkpoint.
 /// 3. Members that the round reached after this checkpoint get the same state once more.
 ///
-/// Known issue: members may miss the alert of a command, and even its state, if an operator empties a Redis server that
-/// keeps running:
-/// 1. Workers notice the loss up to a second later.
-/// 2. The server may admit a command in this second, and the command may end before the members are back. Then they get
-///    no alert of this command.
-/// 3. They get its state later, when they are registered again and the command is read again. The exception: a later
-///    start has superseded the command by then. A member then keeps its old state until the next command.
+/// Known issue: if an operator empties a Redis server that keeps running, members may miss the alert of a command, and
+/// perhaps its state:
+/// 1. Workers notice the loss up to a second later (`StoreWatch.pollInterval`).
+/// 2. The server may admit a command before that, and the command may end before the members are back. Then they get no
+///    alert of this command.
+/// 3. They get its state later, when they are registered again and the command is read again. But if a later start has
+///    superseded the command by then, they keep their old state until the next command.
 ///
-/// Known issue: after partitions were added to the fan-out topic, two workers may have versions of the same range. Each
-/// then claims the range from the other. Phones get the newest state in the end, but the command of the worker that
-/// lost its claim may have no result. So add partitions only while no command is under way.
+/// Known issue: after partitions were added to the fan-out topic, a command may have no result. Two workers may then
+/// have versions of the same range, and each claims the range from the other. Phones get the newest state in the end,
+/// but the worker that loses its claim does not finish its command. So add partitions only while no command is under
+/// way.
 extension Audiences {
     /// How long a lost round waits, apart from jitter, until it is claimed again. Each further loss in a row doubles
     /// this pause: 0.5 s, 1 s, 2 s, up to 32 s. A round that waits for lost members checks every 0.5 s whether they are
@@ -65,17 +66,18 @@ extension Audiences {
     /// Whether the store may lack the members of a round that begins. The first rule that applies decides; if none
     /// applies, false:
     /// - False if the store has a checkpoint of the round's range, because then it has not lost the audience.
-    /// - False if the round has waited `memberWaitsMax` times. Each failed attempt to connect to a Redis server counts
-    ///   as a loss. Without this limit, one unavailable server would keep the rounds on all other servers waiting.
+    /// - False if the round has waited `waitsForMembersMax` times. Each failed attempt to connect to a Redis server
+    ///   counts as a loss. Without this limit, one unavailable server would keep the rounds on all other servers
+    ///   waiting.
     /// - True if ``mayLackMembers`` is true.
     /// - True if the store does not know that the round's newest version was admitted: it has lost its data since. This
     ///   is checked only before the first wait, and not for starts.
     func mayHaveLostMembers(_ reply: Reply?, _ round: RoundIndex) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.memberWaitCount < Self.memberWaitsMax else {
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].claim.waitForMembersCount < Self.waitsForMembersMax else {
             return false
         }
         if mayLackMembers { return true }
-        guard !rounds[round].isForStarts, rounds[round].claim.memberWaitCount == 0,
+        guard !rounds[round].isForStarts, rounds[round].claim.waitForMembersCount == 0,
             let newest = newestListedVersion(of: round)
         else { return false }
         return reply?.newestVersion.map { $0 < newest } ?? true
@@ -85,16 +87,16 @@ extension Audiences {
     /// until the longest wait is over. Without its members the round would end at once, and its alert or start would
     /// reach nobody.
     mutating func beginWaitForMembers(_ round: RoundIndex, now: Moment) {
-        rounds[round].claim.memberWaitCount += 1
+        rounds[round].claim.waitForMembersCount += 1
         rounds[round].enter(.awaitingClaim)
         rounds[round].claim.nextClaimAtMilliseconds = now.monotonicMilliseconds
         rounds[round].claim.membersLostSinceMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)
     }
 
-    /// The maximum number of times that a round waits for its members before it begins; ``mayHaveLostMembers(_:_:)``
-    /// says why.
-    private static var memberWaitsMax: UInt8 { 8 }
+    /// The maximum number of times that a round waits for its members before it begins. Each failed attempt to connect
+    /// to a Redis server counts as a loss, so without this limit one unavailable server would keep all rounds waiting.
+    private static var waitsForMembersMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
     /// no poll of the marks succeeds, for example because Redis' user is not allowed to read the marks. The worker's
@@ -139,7 +141,7 @@ extension Audiences {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !hasFinishingVersion(round) else { return }
-        if wait == .reachedLimit { rounds[round].claim.memberWaitCount = Self.memberWaitsMax }
+        if wait == .reachedLimit { rounds[round].claim.waitForMembersCount = Self.waitsForMembersMax }
         removeParkedMembers(of: round)
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {

@@ -9,7 +9,7 @@ extension Audiences {
         guard rounds[round].phase == .claiming else { return freeIfFinished(round, now: now) }
         if mayHaveLostMembers(reply, round) { return beginWaitForMembers(round, now: now) }
         noteNewestAdmitted(reply?.newestVersion, of: round, now: now)
-        rounds[round].checkpoints.requestedAtMilliseconds = now.monotonicMilliseconds
+        rounds[round].checkpoints.claimedOrRequestedAtMilliseconds = now.monotonicMilliseconds
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
         for text in [reply?.bytes, rounds[round].checkpoints.recordedText.bytes] {
             guard let text, !text.isEmpty, let checkpoint = Checkpoint(text) else { continue }
@@ -153,11 +153,12 @@ extension Audiences {
         )?
         .pointee
         .lastRecordAtMilliseconds
-        let repliedAtMilliseconds = rounds[round].checkpoints.requestedAtMilliseconds
+        // A round records no checkpoint while it waits, so this is still the time at which its claim succeeded.
+        let claimedAtMilliseconds = rounds[round].checkpoints.claimedOrRequestedAtMilliseconds
         let waitEndMilliseconds = min(
-            max(repliedAtMilliseconds, lastRecordAtMilliseconds ?? .min)
+            max(claimedAtMilliseconds, lastRecordAtMilliseconds ?? .min)
                 + configuration.newerVersionWaitMillisecondsMax,
-            repliedAtMilliseconds + configuration.versionsOfLastOwnerWaitMillisecondsMax
+            claimedAtMilliseconds + configuration.versionsOfLastOwnerWaitMillisecondsMax
         )
         guard waitEndMilliseconds <= now.monotonicMilliseconds else {
             wake(round, at: waitEndMilliseconds)

@@ -184,7 +184,7 @@ extension Audiences {
             (start, end) = (slot.startPosition, slot.startPosition + rounds[round].progress.positionsPerLap)
             alert = slot.record.bodyLayout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.isCarryingAlert {
-            (start, end) = (slot.carriedAlertFirstPosition, slot.carriedAlertEndPosition)
+            (start, end) = (slot.carriedAlertStartPosition, slot.carriedAlertEndPosition)
             alert = carriedAlert(by: older)
         } else {
             return
@@ -198,7 +198,7 @@ extension Audiences {
         addFanoutRecordBytes(body.count, of: rangeVersion)
         rangeVersions[rangeVersion].alternateBody = body
         rangeVersions[rangeVersion].carriedAlertRange = layout.alert
-        rangeVersions[rangeVersion].carriedAlertFirstPosition = start
+        rangeVersions[rangeVersion].carriedAlertStartPosition = start
         rangeVersions[rangeVersion].carriedAlertEndPosition = end
         rangeVersions[rangeVersion].record.alertVersion = slot.record.alertVersion
         rangeVersions[rangeVersion].record.alertSeconds = slot.record.alertSeconds

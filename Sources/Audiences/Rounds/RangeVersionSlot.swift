@@ -60,14 +60,14 @@ struct RangeVersionSlot: BitwiseCopyable {
     /// A second body of this version, which differs from the first by its alert:
     /// - If the version has an alert of its own, the second body has none. It is sent when the alert is too old.
     /// - Otherwise the second body carries the alert of an older version. It is sent to the members from
-    ///   `carriedAlertFirstPosition` to below `carriedAlertEndPosition`.
+    ///   `carriedAlertStartPosition` to below `carriedAlertEndPosition`.
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
     /// The first position with the carried alert, and one above the last. Both are 0 if no alert is carried. The
     /// positions are one lap, which begins where the alert's own version began, even if that version was closed before
     /// the lap was complete.
-    var carriedAlertFirstPosition: UInt64 = 0
+    var carriedAlertStartPosition: UInt64 = 0
     var carriedAlertEndPosition: UInt64 = 0
 
     /// The version's window: the positions of the members that the version must reach, from `startPosition` to below
@@ -90,7 +90,7 @@ struct RangeVersionSlot: BitwiseCopyable {
     var isCarryingAlert: Bool { carriedAlertEndPosition > 0 }
     /// Whether the member at a position gets the alert of an older version with this version.
     func bringsCarriedAlert(to position: UInt64) -> Bool {
-        position >= carriedAlertFirstPosition && position < carriedAlertEndPosition
+        position >= carriedAlertStartPosition && position < carriedAlertEndPosition
     }
     func covers(_ position: UInt64) -> Bool { position >= startPosition && position < endPosition }
 
@@ -107,7 +107,7 @@ struct RangeVersionSlot: BitwiseCopyable {
         alternateBody.free()
         alternateBody = .none
         carriedAlertRange = .absent
-        (carriedAlertFirstPosition, carriedAlertEndPosition) = (0, 0)
+        (carriedAlertStartPosition, carriedAlertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.carriedAlertVersion ?? record.version
         record.alertSeconds = ownAlertSeconds
         (startPosition, endPosition) = (0, 0)

@@ -212,8 +212,8 @@ package struct RecordSender {
         var error: Int32
     }
 
-    private func produce(_ record: [UInt8], key: [UInt8]?, origin: RecordOrigin?, tag: UInt64) -> ProduceOutcome {
-        func withKey(_ body: (UnsafeRawBufferPointer?) -> ProduceOutcome) -> ProduceOutcome {
+    private func produce(_ record: [UInt8], key: [UInt8]?, origin: RecordOrigin?, tag: UInt64) -> QueueingResult {
+        func withKey(_ body: (UnsafeRawBufferPointer?) -> QueueingResult) -> QueueingResult {
             guard let key else { return body(nil) }
             return key.withUnsafeBytes { body($0) }
         }

@@ -33,19 +33,19 @@ final class CommandProducer {
     /// Writes a registration. Returns false if the producer's queue is full.
     func produceRegistration(key: String, value: [UInt8]) throws(LabError) -> Bool {
         var key = key
-        let outcome = value.withUnsafeBytes { value in
+        let queueingResult = value.withUnsafeBytes { value in
             key.withUTF8 { key in
                 producer.produce(topic: registrationsTopic, key: UnsafeRawBufferPointer(key), value: value, tag: 0)
             }
         }
-        switch outcome {
+        switch queueingResult {
         case .queued: return true
         case .queueFull: return false
         case .failed(let error): throw LabError("a registration could not be produced: \(error)")
         }
     }
 
-    func produceCommand(key: String, value: [UInt8]) -> ProduceOutcome {
+    func produceCommand(key: String, value: [UInt8]) -> QueueingResult {
         var key = key
         return value.withUnsafeBytes { value in
             key.withUTF8 { key in

@@ -31,8 +31,8 @@ struct DemoOptions {
 /// that the parts still run, and shows the progress. The parts are separate processes.
 final class Demo {
     static let loopPauseMilliseconds: Int64 = 5
-    /// One pass of the loop writes and reads at most this many records, so that no kind of work waits long.
-    static let commandsPerPassMax = 4_000
+    // How many commands one pass of the loop writes, and how many results one read takes, so that no work waits long.
+    static let commandsPerWriteMax = 4_000
     static let resultsPerReadMax = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
     /// The longest wait for progress: for the end of a step before the season, for another result after the season's
@@ -211,11 +211,7 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError(
-                    "Waited \(Self.stallMillisecondsMax / 1_000) s in vain until \(goal)",
-                    reader,
-                    commandProducer
-                )
+                throw stallError("Not within \(Self.stallMillisecondsMax / 1_000) s: \(goal)", reader, commandProducer)
             }
         }
     }
@@ -240,7 +236,7 @@ final class Demo {
             }
             let hasRoom = try feed.advance(
                 to: elapsedMilliseconds,
-                limit: Self.commandsPerPassMax,
+                limit: Self.commandsPerWriteMax,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
             )

@@ -103,7 +103,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var others: [NamedProcessUsage]
     var scores: [Score]
     var phonesWithFinalScore: Int
-    /// How often a phone got a state older than the one that it showed.
+    /// How often a phone went back in time: it got a state older than the one that it showed.
     var phonesBackInTime: Int
     /// How often a push started an activity that the phone already had.
     var phonesStartedTwice: Int

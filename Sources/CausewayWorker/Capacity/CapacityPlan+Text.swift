@@ -85,7 +85,9 @@ extension CapacityPlan {
             )
         }
         if redisNodeCount > 1 {
-            notes.append("More than one Redis node means a Redis Cluster. All keys of an activity are in one slot.")
+            notes.append(
+                "More than one Redis node means a Redis Cluster. All keys of an activity are in one hash slot."
+            )
         }
         notes.append(
             "CPU costs were measured with one worker on one kind of machine. On yours, causeway-lab backlog measures the costs "

@@ -14,11 +14,12 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAtMilliseconds: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil in the
-    /// state `active`: no deletion is planned. Nil in the state `deleting`: a start can no longer cancel the deletion.
+    /// When to delete the channel, UNIX milliseconds. The keeper sets this time when the audience has ended. Nil means
+    /// in the state `active`: no deletion is planned; in the state `deleting`: a start can no longer cancel the
+    /// deletion.
     package var deletionDueMilliseconds: Int64?
-    /// An end of the audience in spite of which an operator wants the channel: when Redis admitted the end, UNIX
-    /// milliseconds. This end plans no deletion; a later end does. Nil: there is none. Stored only in Redis' registry.
+    /// When Redis admitted an end of the audience in spite of which an operator wants the channel, UNIX milliseconds.
+    /// So this end plans no deletion; a later end does. Nil: there is no such end. Stored only in Redis' registry.
     package var disregardedEndMilliseconds: Int64?
     /// True: `causeway.channels` has this entry in its present form. Nil: the present form must still be written there.
     /// Stored only in Redis' registry. Has no meaning while `state` is `deleting`: the topic may then have the active
@@ -75,8 +76,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// Reads a note that the tombstone of an audience is missing. A tombstone needs only the audience's name, and the
-    /// note's field has this name. So if this release cannot read the note, the result is an entry without a channel.
+    /// Reads a note that the topic lacks the tombstone of an audience. To write the tombstone, the keeper needs only
+    /// the audience's name, which is in the name of the note's field. So if this release cannot read the note itself,
+    /// the result is an entry without a channel.
     init(tombstoneNote json: [UInt8], of audience: String, _ appEnvironment: AppEnvironment) {
         self =
             ChannelEntry(json: json)

@@ -27,8 +27,8 @@ package enum ChannelEvent: Sendable {
 package struct ChannelFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// When the keeper may try again, UNIX milliseconds. Before this time, it throws this failure at each request. Only
-    /// a failed creation or a failed read of the channels topic causes such a pause. After any other failure, the
+    /// When the keeper may try again, UNIX milliseconds. Until then, the keeper throws this failure at each request.
+    /// Only a failed creation or a failed read of the channels topic causes such a pause. After any other failure, the
     /// keeper ignores this value and tries again at each request.
     package var retryPauseEndMilliseconds: Int64
     /// Whether the cause may end by itself. Usually APNs, Redis or Kafka is then down or busy, so that requests for

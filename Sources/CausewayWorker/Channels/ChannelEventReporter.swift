@@ -3,6 +3,8 @@ import Observability
 
 /// Turns events of the channel keeper into log lines and metrics.
 enum ChannelEventReporter {
+    /// Logs an event, and changes the metrics of its app in its environment.
+    ///
     /// - Parameter findPool: returns the index of the pool of an app in an environment; nil if the worker has no
     ///   such pool.
     static func report(

@@ -48,8 +48,8 @@ extension ChannelKeeper {
         if let failure = failures.compactMap(\.self).first { throw failure }
     }
 
-    /// Publishes entries and writes their channels to the audiences' hashes. This comes before all work that needs
-    /// APNs: if APNs is away, that work ends at its first request.
+    /// Publishes entries and writes their channels to the audiences' hashes. The callers do this before all work that
+    /// needs APNs: if APNs is unreachable, that work ends at its first request.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     private func publishAndWriteEachToAudienceHash(_ entries: [ChannelEntry]) async throws(ChannelFailure)
@@ -62,10 +62,10 @@ extension ChannelKeeper {
         }
     }
 
-    /// Runs `body` for each item, in a random order. If a partition of the topic has no leader, the first entry of that
-    /// partition stops the work on the items behind it. In a fixed order, the same items would be left out each time.
+    /// Runs `body` for each item, in a random order. In a fixed order, the same items could be left out each time: if a
+    /// partition of the topic has no leader, the first entry of that partition stops the work on all items behind it.
     ///
-    /// A lasting failure concerns one channel, so the loop continues with the other items.
+    /// A lasting failure concerns only one channel, so the work continues with the other items.
     ///
     /// - Returns: the first lasting failure; nil if there was none.
     /// - Throws: a transient failure, at once. A service is probably down, and each further item would wait for its
@@ -86,9 +86,9 @@ extension ChannelKeeper {
         return firstFailure
     }
 
-    /// Compares the registry with APNs' list if that is due: once a day, and soon after an attempt to create a channel
-    /// has left its intent. If a service is down or a channel is being created, the next pass of the periodic work
-    /// tries again.
+    /// Compares the registry with APNs' list if a comparison is due: once a day, and soon after an attempt to create a
+    /// channel has left its intent. If a service is down or a channel is being created, the next pass of the periodic
+    /// work tries again.
     private func reconcileIfDue(
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegistryContent
@@ -105,8 +105,8 @@ extension ChannelKeeper {
                 deletesUnknownChannels: false,
                 onlyResolvesIntents: !isDaily
             )
-            // An entry or intent may stay unreadable for days. Keep the lease, so that the next comparison comes only
-            // when the lease expires. Without the lease, every pass of the periodic work would request APNs' list.
+            // An entry or intent may stay unreadable for days. So keep the lease: the next comparison comes only when
+            // the lease expires. Otherwise every pass of the periodic work would request APNs' list.
             guard !reconciliation.hasUnreadableChannel, content.unreadableIntents.isEmpty else { return }
             let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertRedisErrors { () throws(RedisError) in
@@ -175,8 +175,8 @@ extension ChannelKeeper {
         let content = try readCompleteRegistry(managedEnvironment)
         var intentIdentifiersUnderWay: Set<String> = []
         for intent in content.intents {
-            // A process has this lease while it creates a channel. If no process has the lease, the creation has
-            // ended, its process has died, or Redis has lost the lease.
+            // A process has the audience's lease while it creates a channel. If no process has this lease, the creation
+            // has ended, its process has died, or Redis has lost the lease.
             let isLeased = try convertRedisErrors { () throws(RedisError) in
                 try registry.isChannelBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
@@ -217,6 +217,8 @@ extension ChannelKeeper {
         return reconciliation
     }
 
+    /// Carries out what a comparison of the registry with APNs' list has decided.
+    ///
     /// - Returns: the first lasting failure; nil if there was none.
     func carryOut(
         _ reconciliation: Reconciliation,

@@ -35,9 +35,9 @@ extension ChannelKeeper {
             let entry = try readEntry(of: audience, at: managedEnvironment)
             let isDone = try convertRedisErrors { () throws(RedisError) in
                 if let entry {
-                    // Another process has begun the deletion. Without a planned time, it has decided to delete the
-                    // channel. Otherwise it may still keep the channel because of an earlier start. Then this end needs
-                    // a new plan.
+                    // Another process has begun the deletion. If the entry has no planned time, that process has
+                    // decided to delete the channel, and this call is done. Otherwise the process may still keep the
+                    // channel because of an earlier start. So wait for its decision: this end may need a new plan.
                     guard entry.state == .active else { return entry.deletionDueMilliseconds == nil }
                     return try planOrCancelDeletion(of: entry, dueMilliseconds: dueMilliseconds)
                 }
@@ -103,9 +103,10 @@ extension ChannelKeeper {
     /// same time, the first one decides, and the others find that the entry has changed.
     ///
     /// - Parameter wasInAudienceHash: whether the hash had the channel until the caller removed it. False: another
-    ///   worker removed the channel earlier, and has died before it decided, or has not decided yet. A start may have
-    ///   named the channel before that, so the start still counts. But a worker of an older release keeps the planned
-    ///   time in the entry until the deletion ends. So first ask whether APNs still has the channel.
+    ///   worker removed the channel earlier. Usually that worker has died before it decided, or has not decided yet. A
+    ///   start may have named the channel before the removal, so a start still keeps the channel. But a worker of an
+    ///   older release leaves the planned time in the entry even after it has decided to delete. So this call then also
+    ///   asks whether APNs still has the channel.
     /// - Returns: the entry to delete; nil if the channel stays, or if another worker deletes it.
     func confirmDeletion(
         of entry: ChannelEntry,
@@ -196,9 +197,9 @@ extension ChannelKeeper {
         )
     }
 
-    /// Returns when to delete a new channel whose audience has already ended; nil: plan no deletion. The deletion must
-    /// be planned now, because no later step plans it: the daily comparison leaves out a channel that is newer than the
-    /// audience's end.
+    /// Returns when to delete a new channel, if its audience has already ended; nil: plan no deletion. The deletion
+    /// must be planned together with the new entry, because no later step plans it: the daily comparison leaves out a
+    /// channel that is newer than the audience's end.
     ///
     /// - Parameters:
     ///   - lostEntry: the entry that the new one replaces; nil: none. If its deletion is planned, the result is the

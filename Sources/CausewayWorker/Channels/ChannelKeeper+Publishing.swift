@@ -9,16 +9,19 @@ import Redis
 /// entry, the topic is wrong. So each worker reads the registry again after its write, and repeats the write until the
 /// written entry is the present one.
 ///
-/// Known issue: a worker may die, or Redis may fail, between the write and the next read of the registry. Then the
-/// topic and the audience's hash may keep an old entry or channel. An old channel in the audience's hash is
-/// replaced when APNs refuses the next update to this channel. Also, a start that is admitted just between a late write
-/// and the next read may name a channel that is being deleted.
+/// Known issue: the topic may keep an old entry, and the audience's hash an old channel, if a worker dies, or if Redis
+/// fails, between a late write and the next read of the registry. In the audience's hash, the old channel is replaced
+/// when APNs refuses the next update to this channel.
+///
+/// Known issue: a start may name a channel that is being deleted, if Redis admits the start between a late write and
+/// the next read of the registry. The activities that this start begins then get no broadcasts.
 extension ChannelKeeper {
     /// The maximum number of times that one call writes the topic or an audience's hash (R4). The call writes again
     /// if the registry has changed since its last write.
     static let writeAttemptsMax = 8
-    /// How long no call writes to the topic after Kafka has failed to take a record. A call that waits for Kafka stops
-    /// all work of the keeper for up to 15 s. The periodic work tries again: its interval is longer than this pause.
+    /// How long no call writes to the topic after Kafka has failed to take a record, because a call that waits for
+    /// Kafka stops all work of the keeper for up to 15 s. The interval of the periodic work is longer than this pause,
+    /// so each pass tries again.
     private static let topicPauseMilliseconds: Int64 = 40_000
 
     /// Publishes an entry to the topic if the topic does not have the entry yet. Then writes the channel to the
@@ -65,7 +68,7 @@ extension ChannelKeeper {
                 let unpublishedEntry = try convertRedisErrors { () throws(RedisError) in
                     try registry.markUnpublished(presentEntry)
                 }
-                // If the entry has just been changed, the next pass looks at it again.
+                // If another process has just changed the entry, the next pass of the loop reads it again.
                 guard let unpublishedEntry else { continue }
                 // From now on, the entry itself makes the periodic work write to the topic again.
                 if hasTombstoneNote { try removeTombstoneNote(forAudienceOf: entry) }
@@ -84,9 +87,9 @@ extension ChannelKeeper {
     /// Writes a tombstone. First notes in the registry that the tombstone is missing. If the write fails and the
     /// audience has no entry, only this note tells the periodic work to write the tombstone again.
     ///
-    /// The note stays. The caller removes it after it has read the registry again. The audience may have got a channel
-    /// just before the tombstone reached the topic. If the process dies before it writes this channel's record again,
-    /// only the note says that the topic must be repaired.
+    /// The note stays after the write. The caller removes the note when it has read the registry again: the audience
+    /// may have got a channel just before the tombstone reached the topic. If the process then dies before it writes
+    /// this channel's record again, only the note says that the topic must be repaired.
     ///
     /// - Returns: whether Kafka has acknowledged the tombstone.
     private func writeTombstone(forAudienceOf entry: ChannelEntry) throws(ChannelFailure) -> Bool {

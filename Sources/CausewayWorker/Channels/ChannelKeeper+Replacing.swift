@@ -2,8 +2,8 @@ import Redis
 
 /// How the keeper replaces a channel that APNs no longer has.
 ///
-/// The lost channel's entry stays in the registry until the new entry replaces it in one step. So a planned deletion is
-/// not lost, even if the new channel cannot be created, or if the deletion is planned meanwhile.
+/// The lost channel's entry stays in the registry until the entry of the new channel replaces it in one step. So a
+/// planned deletion is not lost, even if the new channel cannot be created, or if the deletion is planned meanwhile.
 extension ChannelKeeper {
     /// How often another worker may change an entry while this call replaces it (R4).
     private static let replacementAttemptsMax = 8
@@ -78,7 +78,7 @@ extension ChannelKeeper {
 }
 
 extension ChannelEntry {
-    /// Whether this is the lost channel, so that another one must replace it. False while the channel is being deleted:
-    /// the deletion must end first.
+    /// Whether this entry has the lost channel, so that another channel must replace it. False while the channel is
+    /// being deleted: the deletion must end first.
     func mustBeReplaced(_ lostChannel: String?) -> Bool { channel == lostChannel && state == .active }
 }

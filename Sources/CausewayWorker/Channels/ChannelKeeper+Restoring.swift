@@ -3,8 +3,8 @@ import Redis
 
 /// Restores Redis' registry of channels from `causeway.channels` after Redis has lost the registry.
 ///
-/// The field `t:` of a registry says that its entries are complete. Until a registry is complete again, no
-/// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
+/// The field `t:` of a registry says whether its entries are complete. Until a registry is complete again, no worker
+/// creates a channel, begins to delete a channel, or reports a channel as missing. So phones keep the channel that they
 /// know.
 extension ChannelKeeper {
     /// The maximum number of attempts in one call of ``restore(_:attemptsMax:)``. An attempt fails if another process
@@ -12,7 +12,8 @@ extension ChannelKeeper {
     /// time could occupy the keeper forever.
     private static let restorationAttemptsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again. If the topic could not be read,
-    /// requests that need a restoration do not wait for Kafka's timeout: during this time they fail at once.
+    /// requests that need a restoration fail at once during this time, so that not each of them waits for Kafka's
+    /// timeout.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
     /// Returns an audience's entry. If the registry has no entry and is incomplete, restores the registry and looks

@@ -25,8 +25,8 @@ package actor ChannelKeeper {
     }
 
     /// The interval of the periodic work. If a failed creation leaves an intent, the periodic work compares APNs' list
-    /// with the registry when the intent is a minute old (``Reconciliation/creationAtAPNsMillisecondsMax``). So at
-    /// most two minutes after the failure, the keeper looks for a channel that the creation left at APNs.
+    /// with the registry when the intent is old enough (``Reconciliation/creationAtAPNsMillisecondsMax``). So at most
+    /// two minutes after the failure, the keeper looks for a channel that the creation left at APNs.
     static let maintenanceInterval = Duration.seconds(60)
     /// The interval between checks whether Redis has lost the registry. It is short, because an admission does not know
     /// the audiences' channels until the registry is restored.
@@ -40,7 +40,7 @@ package actor ChannelKeeper {
     /// The length of the lease for one comparison of the registry with APNs' list. If the worker that has the lease
     /// dies, or if APNs refuses a request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// While another process creates an audience's channel: the time between two checks whether it has finished.
+    /// The time between two checks whether another process has finished creating an audience's channel.
     static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper refuses to create a channel after a transient error. During this time, the next commands to
     /// the audience cause no request to APNs. `lastingFailurePauseMilliseconds` applies after any other error.
@@ -53,8 +53,8 @@ package actor ChannelKeeper {
     let managedEnvironments: [ManagedEnvironment]
     let registry: ChannelRegistry
     let topic: ChannelTopic
-    /// An attempt to create a channel usually takes less than this time. After this time the lease of the attempt
-    /// expires, and other processes no longer wait for the attempt.
+    /// The length of the lease for an attempt to create a channel. An attempt usually takes less time. When the lease
+    /// has expired, other processes no longer wait for the attempt.
     let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose registry this process has seen complete. If such a registry becomes
@@ -66,8 +66,8 @@ package actor ChannelKeeper {
     /// After Kafka has failed to take a record: the error, and until when (UNIX milliseconds) all writes to the topic
     /// fail at once with this error. Nil: Kafka has taken the last record, or refused only that record.
     var topicPause: (error: KafkaError, endMilliseconds: Int64)?
-    /// Why channels could not be created, at most `failuresMax` failures (R4). Until `retryPauseEndMilliseconds` of a
-    /// failure, each further attempt to create the channel throws this failure.
+    /// Why the channels of audiences could not be created: at most `failuresMax` failures (R4). Until
+    /// `retryPauseEndMilliseconds` of a failure, each further attempt to create the channel throws this failure.
     private var failures: [FailureKey: ChannelFailure] = [:]
     private static let failuresMax = 4_096
     /// The lanes' requests that are being carried out or wait.
@@ -239,7 +239,7 @@ package actor ChannelKeeper {
             )
             guard let entry = addedEntry else {
                 // This process's lease was lost or expired, and another process created a channel first. Phones may
-                // know that channel, so this process deletes the channel that it has created itself.
+                // know the other channel, so this process deletes the channel that it has created itself.
                 isRedundant = true
                 try await deleteRedundantChannel(channel, of: intent, at: managedEnvironment)
                 return nil
@@ -274,20 +274,20 @@ package actor ChannelKeeper {
         of intent: ChannelCreationIntent,
         at managedEnvironment: ManagedEnvironment
     ) async throws {
-        // Write the intent again. When this process had no lease, a comparison (`reconcile`) may have removed the
-        // intent, as if the creation had ended. If the deletion fails, a later comparison needs the intent to delete
-        // the channel.
+        // Write the intent again. While this process had no lease, a comparison (`reconcile`) may have removed the
+        // intent, as if the creation had ended. If the deletion fails, a later comparison needs the intent, so that it
+        // deletes the channel.
         try registry.write(intent, managedEnvironment.appEnvironment)
         try await managedEnvironment.channelManagement.delete(channel)
         try registry.remove([intent], managedEnvironment.appEnvironment)
     }
 
-    /// Adds the listed channels that have no entry to the foreign channels: other programs created them. If there is an
-    /// intent, adds nothing, because the intent's channel may be one of them.
+    /// Records the listed channels without an entry as foreign: other programs created them. If there is an intent,
+    /// records nothing, because the channel of the intent may be one of them.
     ///
-    /// If an entry's channel id cannot be read, that channel counts as foreign too. This does no harm. While the id
-    /// cannot be read, no comparison deletes an unknown channel. When the id can be read again, the next comparison
-    /// removes the channel from the foreign ones.
+    /// If an entry's channel id cannot be read, its channel is recorded as foreign too. This does no harm: while the id
+    /// cannot be read, no comparison deletes an unknown channel; when it can be read again, the next comparison removes
+    /// the channel from the foreign ones.
     private func addForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelFailure)
     {

@@ -188,9 +188,9 @@ final class ChannelRegistry {
     /// The maximum number of entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    /// The least time that a restored channel stays, even if its planned deletion was due earlier. Redis may have lost
-    /// a start that cancelled the deletion, and the topic may still have the plan. Within minutes, workers usually read
-    /// the start again.
+    /// The least time that a restored channel stays, even if its planned deletion was due earlier. The topic may have
+    /// the plan, although a start cancelled it, and Redis may have lost that start. Usually, workers read the start
+    /// again within minutes.
     private static let restoredDeletionDelayMillisecondsMin: Int64 = 3_600_000
 
     /// Whether this value of `completenessField` says that the registry is complete. False for a token of
@@ -343,7 +343,7 @@ final class ChannelRegistry {
     /// audience's channel.
     typealias AudienceEnd = (atMilliseconds: Int64, storedUntilWallMilliseconds: Int64)
 
-    /// Returns nil if the audience's newest command is not an end, or if Redis does not know a newest command.
+    /// Returns the audience's end; nil if its newest command is no end, or if Redis does not know a newest command.
     func readAudienceEnd(_ app: String, _ audience: String) throws(RedisError) -> AudienceEnd? {
         guard let admitted = try readNewestCommand(app, audience), admitted.isEnd else { return nil }
         let storedUntilSecondsMax = admitted.admittedAtMilliseconds / 1_000 + ChannelStoragePolicy.storedSecondsMax

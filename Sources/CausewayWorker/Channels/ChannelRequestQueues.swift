@@ -1,14 +1,14 @@
 /// The channel requests that run or wait, in one queue for each audience of an app. Requests of different audiences
 /// run at the same time.
 ///
-/// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that
-/// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes no
-/// permit.
+/// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that arrives
+/// meanwhile must take effect after the creation. A request that waits for an earlier one needs no permit yet.
 ///
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
 /// actor ``ChannelKeeper`` uses the class.
 final class ChannelRequestQueues {
-    /// The maximum number of requests that run at one time. The owner of a permit runs one request after another.
+    /// The maximum number of requests that run at one time: the number of permits. The owner of a permit runs one
+    /// request after another.
     static let permitsMax = 16
     /// The maximum number of requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes
     /// write to.

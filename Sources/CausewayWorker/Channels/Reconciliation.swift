@@ -1,11 +1,12 @@
 /// Compares APNs' list of channels with the registry, and says what to do. It does no I/O.
 ///
-/// The caller first requests the list and then reads the registry. If the caller read the registry first, a channel
-/// that is created between the two steps would be in the list only. It would count as another program's.
+/// The caller first requests the list and then reads the registry. In the other order, a channel that a worker creates
+/// between the two steps would be in the list only, and would count as another program's.
 ///
-/// APNs does not say which program created a channel. Suppose that an attempt of ours created no channel, and left its
-/// intent. A channel that another program creates before the comparison then counts as ours, and is deleted. So the
-/// comparison comes soon after the attempt (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
+/// APNs does not say which program created a channel. So a channel without an entry counts as ours if there is an
+/// intent, and is deleted. This is wrong if our attempt created no channel, and another program creates one before the
+/// comparison. So the comparison comes soon after the attempt
+/// (``RegistryContent/hasUncomparedIntent(nowMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the registry for one app in one environment, at one moment.
     package struct RegistryContent: Equatable, Sendable {
@@ -70,15 +71,15 @@ package struct Reconciliation: Equatable, Sendable {
     /// deleted the ``channelsToDelete``.
     package var resolvedIntents: [ChannelCreationIntent] = []
     /// Whether an attempt to create a channel is still under way, or its intent cannot be read. An unknown channel may
-    /// be the channel of this attempt. A later reconciliation then decides about the unknown channels.
+    /// be the channel of this attempt, so only a later reconciliation decides about unknown channels.
     package var hasCreationUnderWay = false
-    /// Whether an entry exists whose channel id cannot be read, so that an unknown channel may belong to this entry. A
-    /// later reconciliation then decides about the unknown channels.
+    /// Whether an entry exists whose channel id cannot be read. An unknown channel may belong to this entry, so only a
+    /// later reconciliation decides about unknown channels.
     package var hasUnreadableChannel = false
 
-    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks is lost, or newer than the list.
-    /// The times of the channel and of the list may come from two clocks. So the channel counts as lost only if it is
-    /// older than the list by more than this time.
+    /// How far apart the clocks of two workers may be. A channel that APNs' list lacks is either lost, or newer than
+    /// the list. The times of the channel and of the list may come from two clocks. So the channel counts as lost only
+    /// if it is older than the list by more than this difference.
     static let clockSkewMillisecondsMax: Int64 = 60_000
     /// The longest time that APNs takes to carry out a request to create a channel, with a margin for workers whose
     /// clocks differ. APNs' list may lack the channel of an intent that is younger than this.
@@ -142,7 +143,7 @@ package struct Reconciliation: Equatable, Sendable {
         }
     }
 
-    /// Removes all entries from the result, and keeps the channels and intents. A comparison that only resolves intents
+    /// Clears the three lists of entries, and keeps the channels and intents: a comparison that only resolves intents
     /// must not change entries.
     mutating func clearEntries() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

@@ -24,7 +24,7 @@ struct AssignmentTable {
         ///
         /// The log's end that brokers report may be higher: with `read_committed`, no reader gets the transaction
         /// markers or the open transaction after the last record.
-        var reachedLogEndOffset: Int64 = -1
+        var logEndReachedAtOffset: Int64 = -1
         /// How many rewinds of the partition the lane has requested. Each inbox entry has the count at which its record
         /// was dealt. The lane discards an entry if the lane's own count is higher, because the record will be read
         /// again.
@@ -176,7 +176,7 @@ struct AssignmentTable {
     mutating func updateReportedLogEnd(logEndOffset: Int64, of partition: TopicPartition) -> Entry? {
         guard let entry = self[partition] else { return nil }
         let validLogEndOffset = min(max(0, logEndOffset), Self.validOffsets.upperBound)
-        let endOffset = entry.reachedLogEndOffset >= 0 ? max(0, entry.nextOffset) : validLogEndOffset
+        let endOffset = entry.logEndReachedAtOffset >= 0 ? max(0, entry.nextOffset) : validLogEndOffset
         guard entry.reportedLogEndOffset != endOffset else { return nil }
         updateEntry(partition.topic.index, partition.partition) { $0?.reportedLogEndOffset = endOffset }
         return self[partition]
@@ -189,7 +189,7 @@ struct AssignmentTable {
     mutating func noteReachedLogEnd(of partition: TopicPartition, offset: Int64) {
         guard Self.validOffsets.contains(offset) else { return }
         updateEntry(partition.topic.index, partition.partition) { entry in
-            entry?.reachedLogEndOffset = offset
+            entry?.logEndReachedAtOffset = offset
             // Reading reached the log's end without a record, so none is left to read again.
             if entry?.nextOffset ?? 0 < 0 { entry?.completeRereadingIfReached(settledEndOffset: -1) }
         }
@@ -199,7 +199,7 @@ struct AssignmentTable {
     mutating func noteDealtRecord(_ topic: Int32, _ partition: Int32, offset: Int64) {
         updateEntry(topic, partition) { entry in
             entry?.nextOffset = offset + 1
-            entry?.reachedLogEndOffset = -1
+            entry?.logEndReachedAtOffset = -1
             if let unsettledOffset = entry?.firstUnsettledOffset, unsettledOffset < 0 {
                 entry?.firstUnsettledOffset = offset
             }
@@ -253,7 +253,7 @@ extension AssignmentTable.Entry {
         guard let rereading, !rereading.isComplete else { return }
         // Reaching the end of the log also completes the rereading. The last offsets below its end may have no readable
         // record: the records may have been deleted, or are transaction markers, which no reader gets.
-        let isAtEnd = reachedLogEndOffset >= rereading.endOffset && settledEndOffset >= nextOffset
+        let isAtEnd = logEndReachedAtOffset >= rereading.endOffset && settledEndOffset >= nextOffset
         if settledEndOffset >= rereading.endOffset || isAtEnd { self.rereading?.isComplete = true }
     }
 }

@@ -87,8 +87,8 @@ extension Intake {
         // If nothing is fetched from the partition, the thread has asked the brokers for its log's end. If this end is
         // higher than the one that reading has reached, the log has new records.
         let reachedLogEnd = assignment.flatMap { entry in
-            entry.reachedLogEndOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
-                ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.reachedLogEndOffset) : nil
+            entry.logEndReachedAtOffset >= max(0, unfetchedPartitions.logEndOffsets[partition] ?? -1)
+                ? PartitionLag.ReachedLogEnd(nextOffset: entry.nextOffset, offset: entry.logEndReachedAtOffset) : nil
         }
         return PartitionLag.countRecords(
             firstUnsettledOffset: assignment?.firstUnsettledOffset ?? -1,

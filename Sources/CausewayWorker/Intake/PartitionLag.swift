@@ -44,7 +44,7 @@ enum PartitionLag {
     struct ReachedLogEnd {
         /// One above the last record that was dealt; -1: no record yet.
         var nextOffset: Int64
-        /// `AssignmentTable.Entry.reachedLogEndOffset`.
+        /// The offset at which reading has reached the log's end (`AssignmentTable.Entry.logEndReachedAtOffset`).
         var offset: Int64
     }
 }

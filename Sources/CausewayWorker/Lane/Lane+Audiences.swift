@@ -126,8 +126,8 @@ extension Lane {
     func performAudienceStoreCalls() {
         guard audienceStore.isReady else { return }
         var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
-        while let issueOutcome = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
-            switch issueOutcome {
+        while let issueResult = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
+            switch issueResult {
             case .issued:
                 audiences.removeNextStoreCall()
             case .notReady where audienceStore.hasSeveralServers && remainingPostponementCount > 0:
@@ -146,8 +146,8 @@ extension Lane {
     func performTokenRetirementCalls() {
         guard store.isReady else { return }
         var remainingPostponementCount = Self.postponedAudienceCallsPerIterationMax
-        while let issueOutcome = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
-            switch issueOutcome {
+        while let issueResult = audiences.withNextActivityStoreCall(now: now, { store.issue($0) }) {
+            switch issueResult {
             case .issued:
                 audiences.removeNextActivityStoreCall()
             case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:
@@ -201,7 +201,7 @@ extension Lane {
         }
     }
 
-    private func produce(_ outgoingRecord: OutgoingAudienceRecord, tag: UInt64) -> ProduceOutcome {
+    private func produce(_ outgoingRecord: OutgoingAudienceRecord, tag: UInt64) -> QueueingResult {
         let record = audiences.compose(outgoingRecord)
         var headers = ProducedHeaders(capacity: FanoutHeaders.headersMax + 2)
         if let instruction = record.fanoutInstruction {
@@ -210,15 +210,15 @@ extension Lane {
         DroppedFieldsHeader.append(record.droppedFields, to: &headers)
         let (trace, finishedTrace) = makeTraces(of: outgoingRecord, record)
         trace?.append(to: &headers)
-        let produceOutcome = setup.producer.produce(
+        let queueingResult = setup.producer.produce(
             topic: topic(of: outgoingRecord.kind),
             key: record.key,
             value: record.value,
             headers: headers,
             tag: tag
         )
-        if case .queued = produceOutcome, let finishedTrace { tracer.export(finishedTrace) }
-        return produceOutcome
+        if case .queued = queueingResult, let finishedTrace { tracer.export(finishedTrace) }
+        return queueingResult
     }
 
     private func topic(of kind: OutgoingAudienceRecord.Kind) -> ProducerTopic {

@@ -9,7 +9,7 @@ extension Lane {
     /// Writes a command to the deferred topic. Its record goes to the partition that has the same number as the
     /// command's own partition. One lane usually reads both partitions, so an activity's newer state still replaces an
     /// older one. But if `deferralsKeepPartitionNumber` is false, the record's key chooses the partition.
-    func produceDeferral(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
+    func produceDeferral(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
         let dueWallMilliseconds = now.wallMilliseconds + delivery.configuration.reloadable.deferredDelayMilliseconds

@@ -10,7 +10,7 @@ extension Lane {
     func produceOutgoingRecords() {
         while let outgoingRecord = delivery.nextOutgoingRecord(now: now) {
             let tag = UInt64(number) << ProducerTag.laneShift | outgoingRecord.tag
-            let produceOutcome =
+            let queueingResult =
                 switch outgoingRecord.kind {
                 case .result: produceResult(outgoingRecord.record, tag: tag)
                 case .invalidation: produceInvalidation(outgoingRecord.record, tag: tag)
@@ -18,7 +18,7 @@ extension Lane {
                 case .deferral: produceDeferral(outgoingRecord.record, tag: tag)
                 case .endWithoutResult: exportTrace(of: outgoingRecord.record)
                 }
-            switch produceOutcome {
+            switch queueingResult {
             case .queued:
                 delivery.removeNextOutgoingRecord(outgoingRecord)
                 if outgoingRecord.kind == .endWithoutResult {
@@ -42,7 +42,7 @@ extension Lane {
 
     /// Exports the trace of a record that gets no result. For a record with a result, `produceResult` exports the
     /// trace.
-    private func exportTrace(of record: RecordIndex) -> ProduceOutcome {
+    private func exportTrace(of record: RecordIndex) -> QueueingResult {
         let view = delivery.view(record)
         if let trace = RecordTrace(view.trace),
             let finishedTrace = tracer.makeFinishedTrace(trace, view, atWallMilliseconds: now.wallMilliseconds)
@@ -52,7 +52,7 @@ extension Lane {
         return .queued
     }
 
-    private func produceResult(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
+    private func produceResult(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
         let topic = setup.delivery.name(of: view.topic)
         let app = view.configuredAppIndex.map { setup.bundleIdentifiers[$0] }
@@ -78,15 +78,15 @@ extension Lane {
             if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
-            let produceOutcome = setup.producer.produce(
+            let queueingResult = setup.producer.produce(
                 topic: setup.topics.results,
                 key: key,
                 value: writer.bytes,
                 headers: headers,
                 tag: tag
             )
-            if case .queued = produceOutcome, let finishedTrace { tracer.export(finishedTrace) }
-            return produceOutcome
+            if case .queued = queueingResult, let finishedTrace { tracer.export(finishedTrace) }
+            return queueingResult
         }
     }
 
@@ -134,7 +134,7 @@ extension Lane {
         }
     }
 
-    private func produceInvalidation(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
+    private func produceInvalidation(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
         writer.reset()
         return setup.bundleIdentifiers[view.appIndex]
@@ -157,7 +157,7 @@ extension Lane {
             }
     }
 
-    private func produceDeadLetter(_ record: RecordIndex, tag: UInt64) -> ProduceOutcome {
+    private func produceDeadLetter(_ record: RecordIndex, tag: UInt64) -> QueueingResult {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 5)
         headers.append("error", view.reason)

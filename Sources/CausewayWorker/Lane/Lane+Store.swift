@@ -16,8 +16,8 @@ extension Lane {
     func performStoreCalls() {
         guard store.isReady else { return }
         var remainingPostponementCount = Self.postponedCallsPerIterationMax
-        while let issueOutcome = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
-            switch issueOutcome {
+        while let issueResult = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
+            switch issueResult {
             case .issued:
                 delivery.removeNextStoreCall()
             case .notReady where store.hasSeveralServers && remainingPostponementCount > 0:

@@ -83,7 +83,7 @@ private final class LanePoolResponseHandler: PushHandler {
     private func noteProviderToken(isRefused: Bool) {
         guard providerTokenStatus.noteResponse(isRefused: isRefused, now: lane.now) else { return }
         lane.setup.metricRegistry.condition.change { [number] in
-            $0.isProviderTokenRefusedByPoolIndex[number] = isRefused
+            $0.providerTokenRefusedFlagsByPoolIndex[number] = isRefused
         }
     }
 

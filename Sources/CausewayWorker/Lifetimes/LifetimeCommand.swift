@@ -25,7 +25,7 @@ struct LifetimeCommand: Equatable {
     /// Why this worker makes no command for a claim. After ``unknownFormat``, a worker of a newer version may make the
     /// command later. After any other obstacle, no worker makes it: the activity leaves the timetable.
     enum Obstacle: String, Error {
-        case foreignClaim = "another program wrote the entry of the timetable"
+        case foreignEntry = "another program wrote the entry of the timetable"
         case missingStart = "Redis does not have the start"
         case damagedStart = "the start in Redis cannot be read"
         case unknownFormat = "a newer version wrote the start or the newest update in Redis"
@@ -43,7 +43,7 @@ struct LifetimeCommand: Equatable {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
             let beganAtMilliseconds = Int64(words[1])
-        else { throw .foreignClaim }
+        else { throw .foreignEntry }
         key = activity
         isRestart = Self.isRestart(claim)
         guard isRestart else {

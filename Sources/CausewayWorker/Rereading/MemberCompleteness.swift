@@ -1,15 +1,15 @@
 import Audiences
 
-/// Decides whether Redis has the members of all audiences. (R26)
+/// Decides whether Redis has the members of all audiences, or has lost some. (R26)
 ///
-/// Redis has all members when the marks of all partitions of the registrations topic show no loss, whichever
-/// worker owns the partitions. ``StoreWatch`` reads the marks and tells the lanes the result.
+/// Redis has all members if the marks of all partitions of the registrations topic show no loss, whichever workers own
+/// the partitions. ``StoreWatch`` reads the marks, and tells the lanes the result.
 ///
 /// Rereading does not restore two things: how far an audience's timestamp was raised (R11), and the member counts of
 /// the ended ranges of an unfinished command.
 struct MemberCompleteness {
-    /// The longest time that audiences wait for their members. Without a limit they could wait very long,
-    /// because a partition may have no owner for a while, or its rereading may be slow.
+    /// The longest time that audiences wait for their members. Without this limit they could wait very long, because a
+    /// partition of the registrations topic may have no owner for a while, or its rereading may be slow.
     static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
 
     /// When a poll of ``StoreWatch`` first found members missing. Nil: no members are known to be missing.

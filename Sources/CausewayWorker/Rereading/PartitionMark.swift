@@ -12,7 +12,7 @@ struct PartitionMark: Equatable {
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedEndOffset: Int64?
     /// Identifies the rereading that brings back what the primary lacks. The rereading begins at `storedEndOffset` or
-    /// before. Nil: the primary lacks nothing. The mark is then called complete.
+    /// before. Nil: the primary lacks nothing, and the mark is called complete.
     var rereadingIdentifier: UInt64?
 
     init(runIdentifier: String, storedEndOffset: Int64?, rereadingIdentifier: UInt64? = nil) {
@@ -35,8 +35,8 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written while the primary had this run id. (A Redis server has a new run id after each
-    /// start.) True also if one of the two run ids is unknown. The worker then notices a lost mark, but not that a
+    /// Whether the mark was written while the primary had this run id. A Redis server has a new run id after each
+    /// start. True also if one of the two run ids is unknown: the worker then still notices a lost mark, but not that a
     /// server was restarted or replaced.
     func isFromRun(_ presentRunIdentifier: String) -> Bool {
         runIdentifier.isEmpty || presentRunIdentifier.isEmpty || runIdentifier == presentRunIdentifier
@@ -84,8 +84,8 @@ enum MarkAction: Equatable {
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
-    /// Write the first marks to these primaries, which have none. Reading began at offset 0, so the consumer group has
-    /// probably settled no record of the partition before: nothing is missing.
+    /// Write the first marks to these primaries, which have none. Nothing is missing: reading began at offset 0, so the
+    /// consumer group has probably settled no record of the partition before.
     case writeFirstMarks([Int])
     /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
     /// primaries lack what the partition's records wrote. `isPrimaryEmptied`: at least one of the primaries has lost

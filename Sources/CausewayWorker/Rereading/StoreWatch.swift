@@ -5,12 +5,12 @@ import Observability
 import Reactor
 import Redis
 
-/// Notices that a Redis primary was emptied, or was replaced by one that may lack the newest writes. Then
-/// requests that this worker's partitions are read again. ``MarkAction`` decides, and the Kafka thread reads.
-/// (R24)
+/// Notices that a Redis primary was emptied, or was replaced by a server that may lack the newest writes. Then requests
+/// that this worker's partitions are read again. ``MarkAction`` decides, and the Kafka thread reads. (R24)
 ///
-/// Every worker is responsible for its own partitions. A mark becomes complete only when the rereading of its
-/// partition is complete. If a worker ends before that, the partition's next owner finds the incomplete mark.
+/// Every worker is responsible for its own partitions. An incomplete mark says that a rereading of the partition is not
+/// complete. So if a worker ends before that, the partition's next owner finds the incomplete mark, and begins the
+/// rereading again.
 actor StoreWatch {
     /// The time between two polls of Redis.
     static let pollInterval = Duration.seconds(1)
@@ -19,8 +19,8 @@ actor StoreWatch {
     static let assignmentCheckInterval = Duration.milliseconds(100)
     /// A usual poll renews only one copy of a mark on each primary. One in this many polls renews all copies.
     ///
-    /// In a cluster, a mark has 128 copies in different hash slots. If a hash slot moves to another primary, its copy
-    /// moves too, so that the other primary does not count as emptied.
+    /// In a cluster, a mark has many copies, each in another hash slot. If a hash slot moves to another primary, its
+    /// copy moves too, so that the other primary does not count as emptied.
     private static let pollsPerFullRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -33,9 +33,9 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread takes new requests from `mailbox` at once.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll to which Redis replied. (Not called before the number of partitions of the registrations
-    /// topic is known.) The argument is nil if audiences must wait for their members (``MemberCompleteness``).
-    /// Otherwise it is the time at which the poll began, monotonic milliseconds.
+    /// Called after each poll to which Redis replied, once the number of partitions of the registrations topic is
+    /// known. The argument is nil if audiences must wait for their members (``MemberCompleteness``). Otherwise the
+    /// argument is the time at which the poll began, monotonic milliseconds.
     private let reportMemberCompleteness: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// The assignments whose marks were checked at least once.
@@ -88,9 +88,11 @@ actor StoreWatch {
         }
     }
 
-    /// Reads all marks once, writes the marks that must change, and requests a rereading where records are
-    /// missing. Returns whether any primary replied. If none did, this call does nothing, and the lanes report that
-    /// Redis is down. Blocks for several round trips.
+    /// Reads all marks once, writes the marks that must change, and requests a rereading of the partitions whose writes
+    /// are missing. Blocks for several round trips.
+    ///
+    /// - Returns: whether any primary replied. If none did, this call has done nothing, and the lanes report that Redis
+    ///   is down.
     func poll() -> Bool {
         let beganAtMilliseconds = EventLoop.monotonicMilliseconds
         let statuses = mailbox.statuses
@@ -177,8 +179,8 @@ actor StoreWatch {
 
     // MARK: - Marks to write
 
-    /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). If Redis has
-    /// lost the mark since the poll read it, a new mark would hide the loss.
+    /// One mark to write to one primary. A renewal replaces only an existing mark (`SET … XX`): if Redis has lost the
+    /// mark since the poll read it, a new mark would hide the loss.
     private struct MarkWrite {
         var primaryIndex: Int
         var partitionIndex: Int

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Connects the Kafka thread, which reads the partitions, with `StoreWatch`, which reads Redis' marks. The Kafka thread
-/// publishes the states of the partitions, and takes requests to read partitions again.
+/// What the Kafka thread and `StoreWatch` share. The Kafka thread, which reads the partitions, publishes their states
+/// here. `StoreWatch`, which reads Redis' marks, requests here that partitions are read again.
 final class StoreWatchMailbox: Sendable {
     private struct State {
         var statuses: [PartitionRereadingStatus] = []

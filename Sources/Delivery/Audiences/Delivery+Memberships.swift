@@ -1,12 +1,13 @@
 import LiveActivity
 
-/// Notifies audiences of the activities and devices that join or leave them. (R27)
+/// Notifies audiences of the activities and devices that join or leave them: an entry about the member is written into
+/// a page of each audience. (R27)
 ///
-/// A member's value in Redis has two lists: the audiences that the member is in, and the audiences that it left and
-/// that perhaps do not know this yet. A change has three steps:
+/// A member's value in Redis has two lists: the audiences that the member is in, and those that it left and that are
+/// perhaps not notified yet. A change has three steps:
 /// 1. A registration, a tombstone, an accepted end or a token that APNs refused changes the member's value in Redis.
 /// 2. The core of audiences notifies the audiences. An audience counts as notified even if Redis has permanently
-///    refused to write the change into it.
+///    refused the entry.
 /// 3. If the member left audiences, Redis records in the member's value that they are notified.
 ///
 /// If a worker dies between two steps, nothing is lost. Either the next owner reads the Kafka record again, or the next
@@ -56,7 +57,7 @@ extension Delivery {
         continueAfterMembershipChange(record, change.nextStep, now: now)
     }
 
-    /// Begins a change if a reply names audiences that the member left and that perhaps do not know this yet.
+    /// Begins a change if a reply names audiences that the member left and that are perhaps not notified yet.
     mutating func beginDepartureChange(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
         // Two calls of a record may be about the same member. Each reply names the audiences that the member left,
@@ -89,8 +90,8 @@ extension Delivery {
     mutating func beginMembershipChange(_ record: RecordIndex, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // The lane repeats the call later, for one of two reasons: too many audiences do not know yet that the
-            // member has left them, or Redis' reply had no room for the held command.
+            // The lane repeats the call later, for one of two reasons: the member has left too many audiences that are
+            // not notified yet, or Redis' reply had no room for the held command.
             records[record].ending.expectAcknowledgement()
             awaitingStoreRecordCount += 1
             storeQueue.setAside(StoreTicket(.registerToken, appIndex: slot.pointee.appIndex, record: record), now: now)

@@ -4,13 +4,13 @@ import Numbers
 /// Receives deferred commands again. Restores what their deferred records say, such as attempts, counts, the end of a
 /// pause, and a start's claim (`Deferral`).
 extension Delivery {
-    /// The longest pause that the configuration allows. A longer pause is cut, because it comes from a wrong clock or
-    /// from a header that no worker wrote.
+    /// The longest pause that the configuration allows. If a header says more, the pause is cut to this time: a clock
+    /// was wrong, or no worker wrote the header.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Returns whether a blocked pool has begun to send again since the last call. If so, the lane asks the Kafka
-    /// thread to read the deferred commands at once, although they are not due. The lane asks at most once in
-    /// `worker.deferredDelayMilliseconds`.
+    /// thread to read the deferred commands at once, although they are not due. It asks at most once in each
+    /// `deferredDelayMilliseconds`.
     public mutating func takePoolRecovery() -> Bool { pools.takePoolRecovery() }
 
     /// Receives a command from the deferred topic. Records of the other topics go to `receive(_:now:)`.
@@ -48,9 +48,9 @@ extension Delivery {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndWallMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].deferralWait.noteReturnedCommand(pauseMilliseconds: pauseMilliseconds, now: now)
-        // Newer commands wait no longer for this start, because it joins the waiting list now. But a restart after a
-        // lifetime joins the list only after Redis has checked the lifetime. So newer commands still wait until the
-        // restart is admitted, but not longer than until `DeferredStartWait.untilMilliseconds`.
+        // Newer commands wait no longer for this start, because the start joins the waiting list now. A restart after a
+        // lifetime is different: it joins the list only after Redis has checked the lifetime. So newer commands wait
+        // until the restart is admitted, but not longer than until `DeferredStartWait.untilMilliseconds`.
         if records[record].isStart, !records[record].lifetime.isRestart {
             activities[activity].deferredStartWait.end(records[record].version)
         }
@@ -73,9 +73,9 @@ extension RecordSlot {
         if deferral.isAlertExpired { setAlertExpired() }
         guard isStart else { return }
         start.previousClaim = deferral.claim == 0 ? nil : deferral.claim
-        // The deferred record of a held start brings the token that released the start; the start itself brought none.
-        // So the start's admission does not register this token. The record registers it again when the start is
-        // finished.
+        // A registration released the held start. The deferred record brings the token of that registration; the start
+        // itself brought none. So the start's admission must not register the token. The record registers the token
+        // again when the start is finished.
         if deferral.isHeldStart, token.mustBeRegistered { (start.isHeld, token.mustBeRegistered) = (true, false) }
     }
 }

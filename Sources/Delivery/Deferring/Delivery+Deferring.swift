@@ -9,19 +9,20 @@ import LiveActivity
 /// 4. The command waits for its turn like any other command. It may be deferred again.
 ///
 /// A command is deferred if it is overdue, and will probably not be sent within `deferredDelayMilliseconds`. Overdue
-/// means: it has been in the lane for `deferAfterMilliseconds`, in some cases for one second (`isOverdue`). The lane
-/// expects that the command is not sent soon in three cases:
+/// means: it has been in the lane for `deferAfterMilliseconds`, in some cases for `earlyDeferAfterMilliseconds`
+/// (`isOverdue`). The lane expects in three cases that the command will not be sent soon:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
-/// - Its activity must not send within this time.
+/// - Its activity must not send within `deferredDelayMilliseconds`.
 /// - APNs did not accept its last push.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
 /// - a command whose push must pause for longer than `deferredDelayMilliseconds`
-/// - an admitted start whose partition is revoked and whose pool is blocked (`mustBeDeferredToNextOwner`)
+/// - an admitted start whose partition is revoked while its pool is blocked (`mustBeDeferredToNextOwner`)
 extension Delivery {
-    /// The interval between two checks of the commands that wait for pools.
+    /// The time between two checks of the commands that wait for pools.
     private static var poolReviewIntervalMilliseconds: Int64 { 500 }
-    /// In the cases that `isOverdue` names, a command is overdue after this time at the latest.
+    /// After this time at the latest, a command is overdue that was deferred before, or that is in a lane which is more
+    /// than half full.
     private static var earlyDeferAfterMilliseconds: Int64 { 1_000 }
 
     /// Begins to write a command to the deferred topic. The caller has already removed the command: it is in no waiting
@@ -46,15 +47,14 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { queueStoreCall(.refundStart, record) }
     }
 
-    /// Notes that the activity expects a deferred command. Newer states then wait for that command if
-    /// `mustWaitForDeferral` says so, but not longer than the time that is set here.
+    /// Notes that the activity expects a deferred command back, and until when. Newer states then wait for that command
+    /// if `mustWaitForDeferral` says so, but not beyond that time.
     ///
     /// Perhaps another worker reads the deferred command, because of a rebalance or because the deferred topic has
-    /// fewer partitions. Then this lane may send the newer states after this time, although the deferred alert has not
-    /// rung.
+    /// fewer partitions. After the wait this lane may then send newer states, although the deferred alert has not rung.
     ///
-    /// Does nothing if the lane has more activities than its limit of records: a wait keeps the slot even of an
-    /// activity without a record.
+    /// Does nothing if the lane has more activities than its limit of records, because a wait keeps an activity's slot
+    /// in use even without a record.
     private mutating func noteExpectedDeferredCommand(_ record: RecordIndex, now: Moment) {
         guard activities.count <= records.limit else { return }
         let delayMilliseconds =
@@ -88,9 +88,9 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Called after the activity's current command was deferred. Also defers overdue commands at the front of the
-    /// waiting list: starts, and the commands behind a deferred start, because they wait for it (`DeferredStartWait`).
-    /// If the current command is deferred again and again, they would otherwise stay in the lane for all this time.
+    /// Defers overdue commands at the front of the waiting list, after the activity's current command was deferred:
+    /// starts, and the commands behind a deferred start, which wait for that start (`DeferredStartWait`). Otherwise
+    /// these commands would stay in the lane for as long as the current command is deferred again and again.
     private mutating func deferOverdueSuccessors(
         of activity: ActivityIndex,
         areBehindStart: Bool,
@@ -110,9 +110,9 @@ extension Delivery {
     }
 
     /// Whether a command has been in the lane for so long that it must be deferred if it cannot be sent soon. Usually
-    /// this takes `deferAfterMilliseconds`. It takes one second at most if the command was deferred before, or if the
-    /// lane is more than half full, counted in records or in their bytes. A command whose partition is revoked is never
-    /// overdue.
+    /// this takes `deferAfterMilliseconds`. It takes at most `earlyDeferAfterMilliseconds` if the command was deferred
+    /// before, or if the lane is more than half full, counted in records or in their bytes. A command whose partition
+    /// is revoked is never overdue.
     func isOverdue(_ record: RecordIndex, now: Moment) -> Bool {
         let slot = records.address(of: record)
         guard !isPartitionRevoked(record) else { return false }
@@ -140,13 +140,13 @@ extension Delivery {
             && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Called when Kafka did not accept a command's deferred record. Queues the command for its activity again if it
-    /// can be sent now: its pool is not blocked, and its pause is over. If it were not queued, a missing deferred topic
-    /// would stop it for good.
+    /// Called when Kafka did not accept a command's deferred record. Puts the command back into its activity's waiting
+    /// list if it can be sent now: its pool is not blocked, and its pause is over. Otherwise a missing deferred topic
+    /// would stop the command for good.
     ///
-    /// A start is never queued again. Its draw on the device's budget is already refunded, and only the next reading of
-    /// its deferred record draws again.
-    /// - Returns: whether the command was queued. If it was not, the deferred record must be produced again.
+    /// A start is never put back. Its draw on the device's budget is already refunded, and only the next reading of its
+    /// deferred record draws again.
+    /// - Returns: whether the command was put back. If not, the deferred record must be produced again.
     mutating func enqueueAfterFailedDeferral(_ record: RecordIndex, now: Moment) -> Bool {
         guard !records[record].isStart, !isPartitionRevoked(record),
             records[record].deferral.remainingPauseMilliseconds(now: now) == 0
@@ -231,9 +231,10 @@ extension Delivery {
                 // If commands were just deferred, the pool is too slow and stays blocked, even if nothing waits now.
                 if !hasDeferred { pools.unblockIfNothingWaits(poolKey) }
             }
-            // Usually an activity begins when another one returns its credit. But perhaps no activity has a credit of
-            // this kind: when the production pool becomes blocked, the waiting activities of unknown environment change
-            // to credits of their own kind (`PoolTable.poolKey`). So begin waiting activities here too.
+            // Usually a waiting activity begins when another one returns its credit. But perhaps no activity has a
+            // credit of this kind, so that none is returned: when the production pool becomes blocked, the waiting
+            // activities of unknown environment change to credits of their own kind (`PoolTable.poolKey`). So begin
+            // waiting activities here too.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -259,8 +260,9 @@ extension Delivery {
                 hasDeferred = true
             } else {
                 // A push is deferred only if it was in its pool's queue for the whole time from one check to the next.
-                // Otherwise every push would be deferred, and no response could show that the pool works again. Time in
-                // which the lane reads ahead does not count, because no push leaves the queue then.
+                // Otherwise every push of a blocked pool would be deferred at once, and no response could show that the
+                // pool works again. Time in which the lane reads ahead does not count, because no push leaves the queue
+                // then.
                 records[record].deferral.wasOfferedToPool = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReadyPush(record, to: poolKey, now: now)
             }
@@ -311,9 +313,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Marks the draw of a start as refunded. Called when the start is deferred, because the start draws again when it
-    /// has come back from the deferred topic. Unlike `refundUnsentDraw`, also refunds the draw of a start whose push
-    /// was tried.
+    /// Marks the draw of a start as refunded, because the start is deferred: it draws again when it has come back from
+    /// the deferred topic. Unlike `refundUnsentDraw`, this also refunds the draw of a start whose push was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let identifier) = start.draw else { return false }

@@ -5,18 +5,18 @@ struct RecordDeferral: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the pool could have taken the push since the last check by `reviewPoolQueues`. At that check, the push
-    /// was in the pool's queue, and the lane did not read ahead: while it does, no push leaves the queue. Only such a
-    /// push may be deferred because of its pool.
+    /// Whether the pool could have taken the push in all the time since the last check (`reviewPoolQueues`): at that
+    /// check the push was in the pool's queue, and the lane did not read ahead. (While a lane reads ahead, no push
+    /// leaves the queue.) Only such a push may be deferred because of its pool.
     var wasOfferedToPool = false
     /// The activity's `serviceFaultCount` at the time when the command was deferred.
     var serviceFaultCount: UInt8 = 0
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once. The pause grows with the
     /// number of faults that the activity had in a row, up to minutes.
     ///
-    /// But every command comes back from the deferred topic after the same delay, so that none waits behind one with a
-    /// longer pause. If the rest of the pause is then longer than this delay, the command is deferred again. Otherwise
-    /// it waits in the lane until the pause ends.
+    /// Every deferred command comes back from the deferred topic after the same delay, so that none waits behind one
+    /// with a longer pause. If the rest of the pause is then longer than this delay, the command is deferred again.
+    /// Otherwise the command waits in the lane until the pause ends.
     var pauseEndWallMilliseconds: Int64 = 0
 
     init(count: UInt16 = 0) { self.count = count }
@@ -32,7 +32,7 @@ struct RecordDeferral: BitwiseCopyable {
 /// What an activity waits for: a command that this lane expects back from the deferred topic, or the end of the pause
 /// of a command that has come back from there.
 struct DeferralWait: BitwiseCopyable {
-    /// How long the activity still waits for a deferred command that is not back after `deferredDelayMilliseconds`.
+    /// How much longer than `deferredDelayMilliseconds` the activity waits for a deferred command.
     static let returnLatenessMillisecondsMax: Int64 = 5_000
 
     /// The end of the wait, a monotonic time; `.min`: there is no wait.

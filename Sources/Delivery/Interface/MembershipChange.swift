@@ -10,13 +10,12 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 }
 
 /// A change of a member's audiences. The core of audiences writes an entry for each audience that the member joins or
-/// leaves. An audience gets its entries in the order of the changes, because the last one counts if several have the
-/// same time.
+/// leaves. The entries about one member reach an audience in the order of the member's changes: of several entries with
+/// the same time, the audience keeps the last one.
 ///
-/// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
-/// ``RecordView/environment``, ``RecordView/registeredAtWallMilliseconds``, ``RecordView/allowsFrequentUpdates``,
-/// ``RecordView/supportsChannels``, ``RecordView/shownVersion``. The bytes are valid until
-/// ``Delivery/audiencesNotified(_:now:)``.
+/// This type has only what the record's view (``RecordView``) does not have. The view has the member's id
+/// (``RecordView/memberIdentifier(_:)``), its ``RecordView/token``, and what else its registration says. The bytes of
+/// the two lists of audiences, and those of the view, are valid until ``Delivery/audiencesNotified(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember
     public let joinedAudiences: AudienceList

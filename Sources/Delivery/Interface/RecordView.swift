@@ -65,8 +65,8 @@ public struct RecordView {
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime that the activity's policy allows was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
-    /// How many results this record had before the present one. A record that brings a token may have one for its own
-    /// command, if it is a command, and one for each held command that the token releases.
+    /// The number of results that this record has had already, without the present one. A record that brings a token
+    /// has one for its own command, if it is a command, and one for each held command that the token releases.
     public var earlierResultCount: Int { Int(slot.ending.earlierResultCount) }
 
     /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the

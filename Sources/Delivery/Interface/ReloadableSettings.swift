@@ -27,9 +27,10 @@ public struct ReloadableSettings: Sendable {
     /// R18). A push that the retry budget does not permit may wait longer
     /// (``DeliveryConfiguration/retryBudgetPauseMilliseconds``).
     public var retryMillisecondsMax: Int64 = 300_000
-    /// How long a command may be in the lane before it is deferred. The time is at most one second if the command was
-    /// deferred before, or if the lane is more than half full. A command is not deferred if the lane expects to send it
-    /// within `deferredDelayMilliseconds`. With the default, a short outage of APNs defers no command.
+    /// How long a command may be in the lane before it is deferred. The time is shorter
+    /// (`Delivery.earlyDeferAfterMilliseconds`) if the command was deferred before, or if the lane is more than half
+    /// full. A command is not deferred if the lane expects to send it within `deferredDelayMilliseconds`. With the
+    /// default, a short outage of APNs defers no command.
     public var deferAfterMilliseconds: Int64 = 10_000
     /// A deferred command comes back from the deferred topic after this time, or earlier if a blocked pool of the lane
     /// sends again. The defaults of `deferAfterMilliseconds` and of this delay are together less than a minute, so that

@@ -3,8 +3,8 @@ import LiveActivity
 /// What the outcome of a command says about the life of its activity (R34, R35). No switch here has a `default`, so
 /// that the compiler asks for the effect of a new outcome.
 extension Delivery {
-    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` shows it too: a worker may have
-    /// settled the record in Redis and died before it reported to the timetable.
+    /// Whether an outcome shows that an activity began, lives or has ended. `duplicate` usually shows this too: a
+    /// worker may have settled the record in Redis, and may have died before it reported to the timetable.
     func showsLifeOrEnd(_ slot: UnsafePointer<RecordSlot>, _ outcome: Outcome, restartsActivity: Bool) -> Bool {
         let event = slot.pointee.event
         return switch outcome {
@@ -20,8 +20,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this lifetime command is reported to the timetable after its result. Without the report, the keeper
-    /// produces the command again while the timetable has the life.
+    /// Whether this lifetime command is reported to the timetable after its result. Without the report, the timetable
+    /// keeps the life, and the keeper produces the command again.
     func mustReportAfterResult(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.lifetime.isEnd else { return true }
         return switch slot.pointee.ending.outcome {
@@ -46,8 +46,9 @@ extension Delivery {
     }
 
     /// Whether the token died after the command that ends its activity was made. Then the core assumes that an earlier
-    /// attempt of this command ended the activity, and that its response was lost. If the user had dismissed the
-    /// activity earlier, the 410 would name an earlier time. (Apple, "Handling notification responses from APNs")
+    /// attempt of this command ended the activity, and that the response to this attempt was lost. If the user had
+    /// dismissed the activity before, the 410 would name an earlier time. (Apple, "Handling notification responses from
+    /// APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard case .unlessRegisteredSince(let milliseconds) = slot.pointee.push.tokenRetirementRule else {
             return false

@@ -5,11 +5,12 @@ import LiveActivity
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
-///   fact, or Redis has permanently refused it. A reread record reports the fact again, because Redis may have lost it.
+///   fact, or Redis has permanently refused the report. A reread record reports the fact again, because Redis may have
+///   lost it.
 /// - The keeper may produce the command that ends an activity several times. The command names the life that it ends,
-///   and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command ends
-///   no later life.
-/// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after the waiting
+///   and Redis permits the command (`checkLifetime`) only while the timetable has this life. So a late or repeated
+///   command ends no later life.
+/// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after all waiting
 ///   states.
 /// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. Then:
 ///   1. The keeper's end ends the life.
@@ -38,10 +39,10 @@ extension Delivery {
         queueStoreCall(.reportLifetimeEvent, record)
     }
 
-    /// Whether the timetable may have the command's activity, so that the outcome must be reported.
+    /// Whether the timetable may have the command's activity, so that the outcome must be reported to the timetable.
     ///
-    /// - For an update: whether the command's policy or the app's default policy limits the lifetime. So updates make
-    ///   no call if no policy limits lifetimes.
+    /// - For an update: whether the command's policy or the app's default policy limits the lifetime. So updates cause
+    ///   no such call if neither policy does.
     /// - For a start or an end: always true. An earlier command of the activity may have named a policy that limits the
     ///   lifetime, even if this command's policy does not. The report of a start without a limit removes the activity
     ///   from the timetable (`aliveEvent`).
@@ -84,17 +85,18 @@ extension Delivery {
         )
     }
 
-    /// How long Kafka may take to pass a command to a lane, in milliseconds: through the commands topic and, if the
-    /// command is deferred, through the deferred topic. `deferredDelayMilliseconds` is not included.
+    /// How long Kafka may take to bring a command to a lane: through the commands topic and, if the command is
+    /// deferred, also through the deferred topic. The time for which the deferred topic keeps the command
+    /// (`deferredDelayMilliseconds`) is not included.
     private static let topicTransitMillisecondsMax: Int64 = 20_000
 
     /// Returns the call that asks Redis about a command of a lifetime, before the command enters its activity's waiting
     /// list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeCommandIdentifier(of: slot)
-        // For this time the keeper does not claim the activity, and so does not make the command again, because this
-        // record is still worked on. A deferred command usually comes back from the deferred topic within
-        // `deferAfterMilliseconds` plus `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
+        // For this time the keeper does not claim the activity again, so it makes no second command while this one is
+        // still worked on. If the command is deferred, it usually comes back within `deferAfterMilliseconds` plus
+        // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let claimDelayMilliseconds =
             2 * (configuration.reloadable.deferAfterMilliseconds + configuration.reloadable.deferredDelayMilliseconds)
             + Self.topicTransitMillisecondsMax
@@ -147,9 +149,9 @@ extension Delivery {
     /// may be reread too, and must not end the newer life. If the start's policy limits the lifetime, also reports to
     /// the timetable that the activity was alive, because Redis may have lost this fact.
     ///
-    /// Redis does not learn the version of two kinds of starts:
-    /// - a start that is too old, because Redis should call its updates `expired`
-    /// - a restart after a lifetime, because any end that the producer sent ends that life too (R13)
+    /// The version of two kinds of starts is not recorded:
+    /// - A start that is too old. Its activity is over, so Redis must call its updates `expired`.
+    /// - A restart after a lifetime. Any end that the producer sent ends that life too (R13).
     mutating func settleRereadStart(
         _ record: RecordIndex,
         _ command: Command,

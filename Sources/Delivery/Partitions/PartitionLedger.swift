@@ -32,8 +32,9 @@ package struct PartitionLedger: ~Copyable {
     /// known. Below this offset, a bit may be set although the lane has not received the record yet.
     private var restoredEndOffset: Int64 = .min
     /// One bit for each settled offset that the commit's metadata must not name (``RecordEnding/isLeftOutOfMetadata``).
-    /// What the record at this offset brought is now only in the memory of this worker. For example, the command that
-    /// replaced another one has that command's token. Nil until there is such an offset.
+    /// What the record at this offset brought is now only in the memory of this worker. For example, a command brought
+    /// a token, and a newer command has replaced it: only the slot of the newer command has the token now. Nil until
+    /// there is such an offset.
     ///
     /// In a backlog with tokens, nearly all settled offsets are such offsets. Bits take the same memory for any number
     /// of them.

@@ -7,11 +7,12 @@ import Numbers
 extension Delivery {
     /// A push with the result `retrySoon` is retried after a short back-off, if the activity had at most this many
     /// faults in a row: APNs did not process the push, or asks only for another connection or provider token.
-    private static var quickRetryFaultsMax: UInt8 { 2 }
+    private static var quickRetryFaultsInRowMax: UInt8 { 2 }
 
-    /// After a `retrySoon`, the wait grows only up to this number of faults: at most 1.6 s by default. The pool permits
-    /// the retry, so its other pushes show that APNs works, and only this push had no luck with its streams.
-    private static var retrySoonPauseFaultsMax: UInt8 { 3 }
+    /// After a `retrySoon`, the wait grows only with the first faults in a row, up to this number: to at most 1.6 s by
+    /// default. The pool permits the retry, so its other pushes show that APNs works, and only this push had no luck
+    /// with its streams.
+    private static var retrySoonPauseFaultsInRowMax: UInt8 { 3 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
     /// the push, or if the push is left to the partition's next owner.
@@ -33,7 +34,7 @@ extension Delivery {
         if isLeftToNextOwner(record) { return dropCurrentCommand(of: activity, now: now) }
         countRetry()
         let faultCount = activities[activity].serviceFaultCount
-        if disposition == .retrySoon, faultCount <= Self.quickRetryFaultsMax {
+        if disposition == .retrySoon, faultCount <= Self.quickRetryFaultsInRowMax {
             let dueMilliseconds = now.monotonicMilliseconds + randomRetryPauseMilliseconds(faultCount: 0)
             activities[activity].delayNextCommand(until: dueMilliseconds)
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
@@ -43,7 +44,7 @@ extension Delivery {
         beginWaitForService(
             of: activity,
             milliseconds: randomRetryPauseMilliseconds(
-                faultCount: isSoon ? min(faultCount, Self.retrySoonPauseFaultsMax) : faultCount
+                faultCount: isSoon ? min(faultCount, Self.retrySoonPauseFaultsInRowMax) : faultCount
             ),
             defersIfOverdue: !isSoon,
             now: now

@@ -17,8 +17,12 @@ import LiveActivity
 /// 3. The partition of the older registration moves. Its next owner reads the older registration again, and only the
 ///    reply to this record can return the start.
 extension Delivery {
-    /// The maximum number of results of one record, so that every record settles in the end. Redis holds at most 8
-    /// starts for one token at a time. A record has more results only if further starts are held meanwhile, or if Redis
+    /// The maximum number of results that one record may have while it registers a token. The record has a result for
+    /// its own command, if it is one, and one for each held command that the token releases. It settles only after the
+    /// last result, so without a limit it might never settle.
+    ///
+    /// The limit is higher than the number of starts that Redis holds for a token at one time
+    /// (`StoreLimits.heldStartsMax`). So a record reaches it only if further starts are held meanwhile, or if Redis
     /// releases the same start again and again.
     static var resultsPerRecordMax: UInt8 { 16 }
 

@@ -108,10 +108,11 @@ extension Delivery {
         }
     }
 
-    /// Removes the next call, and supersedes its command, if a waiting command replaces this command. Only calls that
-    /// ask for a token or an admission are removed. So after an outage, Redis is asked only about the newest commands.
+    /// Supersedes the command of the next call and ends its turn, if a waiting command replaces this command. The call
+    /// is then removed and never made. So after an outage, Redis is asked only about the newest commands. Does nothing
+    /// if the call asks for neither a token nor an admission.
     /// - Returns: false if the call must be made.
-    mutating func removeCallIfReplaced(_ ticket: StoreTicket, now: Moment) -> Bool {
+    mutating func supersedeCommandIfReplacedBeforeCall(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .takeStartToken else { return false }
         let record = ticket.record
         let activity = records[record].activity

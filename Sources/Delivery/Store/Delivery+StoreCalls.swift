@@ -16,7 +16,7 @@ extension Delivery {
         _ body: (StoreCall<UnsafeRawBufferPointer>) -> Result
     ) -> Result? {
         guard var ticket = storeQueue.next(now: now), !holdBackStoreCallsIfNeeded(now: now) else { return nil }
-        while removeCallIfReplaced(ticket, now: now) {
+        while supersedeCommandIfReplacedBeforeCall(ticket, now: now) {
             guard let next = storeQueue.next(now: now) else { return nil }
             ticket = next
         }
@@ -174,7 +174,9 @@ extension Delivery {
         )
     }
 
-    /// Returns the command that the timetable must keep, because a restart of the activity needs it; nil: none.
+    /// Writes the command that the timetable must keep, because a restart of the activity needs it. Returns nil if the
+    /// timetable need not keep this command. The record's bytes are in `storedCommandWriter`, a buffer that all calls
+    /// share. So they are valid only until the next call of this function or of `writeHeldCommand`.
     private mutating func writeCommandKeptForRestart(
         of slot: UnsafePointer<RecordSlot>
     ) -> CommandKeptForRestart<UnsafeRawBufferPointer>? {
@@ -186,7 +188,8 @@ extension Delivery {
         )
     }
 
-    /// Writes the command in the form in which Redis stores it: as a record of the commands topic.
+    /// Writes a command in the form in which Redis stores it: as a record of the commands topic. The returned bytes are
+    /// in `storedCommandWriter`, a buffer that all calls share. So they are valid only until the next call.
     private mutating func writeHeldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = bundleIdentifiers[slot.pointee.appIndex]
         storedCommandWriter.reset()

@@ -245,8 +245,9 @@ extension Delivery {
     /// Usually another worker admitted the newer command, and has not committed its offset. So this lane may read the
     /// newer command too, and that command then carries the alert.
     ///
-    /// Known issue: the other worker may send the newer command with an alert of its own. Redis does not know which
-    /// states have alerts of their own, so the older alert may then ring after the newer one.
+    /// Known issue: an older alert may ring after a newer one. The newer command may have an alert of its own, which
+    /// the other worker sends. Redis does not know which states have alerts of their own, so it does not stop the older
+    /// alert.
     mutating func awaitCarrierOrFinish(of activity: ActivityIndex, now: Moment) {
         let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {

@@ -66,8 +66,8 @@ public struct StoreCall<Bytes> {
         ///   - shownVersion: the version that the app displays already. The reply has the held command only if the held
         ///     command is newer.
         ///   - audiences: the audiences that the activity is in from now on (``AudienceList``). The reply names the
-        ///     audiences that do not know yet that the activity has left them (``StoreReply/departures``). If there is
-        ///     such an audience, the reply has no held command.
+        ///     audiences that the activity has left, if this is not confirmed yet (``StoreReply/departures``). If there
+        ///     is such an audience, the reply has no held command.
         ///
         ///     Nil: the activity stays in its audiences, because the token came with a command, or because this call
         ///     repeats a registration. A repeated registration is `stale` if another registration or an unregistration
@@ -128,7 +128,7 @@ public struct StoreCall<Bytes> {
         /// - `registered` also if the token was not stored, because Redis has a newer token, and a start waits. The
         ///   caller sends the start to the newer token.
         /// - `stale`: all other cases in which the token was not stored.
-        /// - `full`: too many audiences do not know yet that the device has left them.
+        /// - `full`: the device has too many departures that are not confirmed yet.
         /// - Parameter isFromCommand: whether the token came with a command. If true, a token that Redis already has
         ///   keeps its registration time, and the reply for a retired token is `stale`.
         case registerDevice(

@@ -59,12 +59,12 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case expired
     /// In reply to a hold of a start: it is not held, because the maximum number of starts already waits for the token.
     ///
-    /// In reply to a registration: register again later. Either too many audiences do not know yet that the member has
-    /// left, or the reply has no room for the held command.
+    /// In reply to a registration: register again later. Either the member has too many departures that are not
+    /// confirmed yet, or the reply has no room for the held command.
     case full
-    /// In reply to an admission, which changed nothing: perhaps some audiences do not know yet that the activity has
-    /// left them (``StoreReply/departures``). Write the departure into these audiences, confirm it, and admit the
-    /// command again.
+    /// In reply to an admission, which changed nothing: the activity has left audiences, and no worker has confirmed
+    /// yet that each of them has an entry about this (``StoreReply/departures``). Write the entries, confirm them, and
+    /// admit the command again.
     case departures
     /// Redis has processed what the call says: a settlement, a retirement, a 429, a refund, a confirmation or an event
     /// of a lifetime. Redis ignores what no longer applies.
@@ -105,9 +105,9 @@ public struct StoreReply<Bytes> {
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled as ``Settlement/notShown``. Then
     /// the phone still has the activity, so Causeway makes the end of a lifetime again.
     public var isUnshownDuplicate = false
-    /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that perhaps do not know
-    /// yet that the activity or device has left them (``AudienceDepartures``). Write the departure into these
-    /// audiences, then call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
+    /// With `departures`, `settled`, `registered`, `stale` and `unregistered`: the audiences that the activity or
+    /// device has left, and that perhaps have no entry about this yet (``AudienceDepartures``). Write the entries, then
+    /// call ``StoreCall/Operation/confirmDepartures(atMilliseconds:)``.
     public var departures: Bytes?
 
     @inlinable

@@ -46,7 +46,7 @@ package final class MetricRegistry: Sendable {
                 }
             }
         }
-        for (kind, count) in events.otherThreadsSuppressedLineCounts.enumerated() {
+        for (kind, count) in events.suppressedLineCountsOfOtherThreads.enumerated() {
             cells[layout[.logLinesSuppressed].cellIndex(kind, 0)] &+= Int64(clamping: count)
         }
         writeTraceCounts(to: &cells)

@@ -36,7 +36,7 @@ package struct WorkerCondition: Sendable, Equatable {
     ///
     /// The value is that of the lane that wrote last. A lane with traffic writes at each change, and every 10 s. A pool
     /// is missing until a lane has written about it.
-    package var isProviderTokenRefusedByPoolIndex: [Int: Bool] = [:]
+    package var providerTokenRefusedFlagsByPoolIndex: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
@@ -53,7 +53,7 @@ extension WorkerCondition {
     func isEveryKeyRefused(of labels: LabelValues) -> Bool {
         labels.apps.allSatisfy { app in
             let refusals = labels.pools.indices.filter { labels.pools[$0].app == app }
-                .compactMap { isProviderTokenRefusedByPoolIndex[$0] }
+                .compactMap { providerTokenRefusedFlagsByPoolIndex[$0] }
             return !refusals.isEmpty && refusals.allSatisfy { $0 }
         }
     }

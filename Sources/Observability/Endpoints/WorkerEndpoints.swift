@@ -96,7 +96,7 @@ final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
     }
 
     private static func response(for report: HealthReport) -> HTTPResponse {
-        HTTPResponse(status: report.isPassed ? 200 : 503, text: report.text)
+        HTTPResponse(status: report.hasSucceeded ? 200 : 503, text: report.text)
     }
 
     private func statusResponse(as format: StatusFormat, nowMilliseconds: Int64) -> HTTPResponse {

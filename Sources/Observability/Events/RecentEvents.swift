@@ -13,7 +13,7 @@ package final class RecentEvents: Sendable {
         var lastLineAtWallMilliseconds: Int64 = 0
         /// The number of suppressed lines, without those of the lanes and the Kafka thread. These threads count their
         /// own suppressed lines in ``ThreadMetrics``.
-        var otherThreadsSuppressedLineCount: UInt64 = 0
+        var suppressedLineCountOfOtherThreads: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastLineMetadata = ""
     }
@@ -55,12 +55,13 @@ package final class RecentEvents: Sendable {
     /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
     /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
     func countSuppressedLineOfOtherThread(_ kind: LogKind) {
-        events.withLock { $0[Int(kind.rawValue)].otherThreadsSuppressedLineCount &+= 1 }
+        events.withLock { $0[Int(kind.rawValue)].suppressedLineCountOfOtherThreads &+= 1 }
     }
 
-    /// ``KindSummary/otherThreadsSuppressedLineCount`` of each kind, in the order of ``LogKind``'s raw values.
-    var otherThreadsSuppressedLineCounts: [UInt64] {
-        events.withLock { $0.map(\.otherThreadsSuppressedLineCount) }
+    /// For each kind, the number of lines that were suppressed on threads other than the lanes and the Kafka thread, in
+    /// the order of ``LogKind``'s raw values.
+    var suppressedLineCountsOfOtherThreads: [UInt64] {
+        events.withLock { $0.map(\.suppressedLineCountOfOtherThreads) }
     }
 
     /// The kinds that were logged, the latest first.

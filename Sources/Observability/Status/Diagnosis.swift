@@ -11,8 +11,8 @@ struct Diagnosis {
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the window for a finding about dead tokens, freshness or demotions.
     ///
-    /// For a finding about refusals, this number decides how many are too many. From this number of responses on, more
-    /// than 5 % must be refusals. With fewer responses, more than half must be.
+    /// A finding about refusals may have fewer samples, but then needs a larger share. Below this number of responses,
+    /// more than half of them must be refusals; from this number on, more than 5 %.
     static let samplesMin: Int64 = 100
     /// A finding about the share of held commands needs more held commands than this. A few are normal, because a
     /// command may arrive before its activity's registration.
@@ -40,7 +40,7 @@ struct Diagnosis {
     // MARK: - Findings about the worker
 
     private var workerFindings: [Finding] {
-        var findings = liveness.checks.filter { !$0.isPassed }
+        var findings = liveness.checks.filter { !$0.hasSucceeded }
             .map { check in
                 Finding(
                     severity: .broken,

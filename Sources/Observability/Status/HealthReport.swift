@@ -4,18 +4,18 @@ import Numbers
 struct HealthReport: Sendable {
     struct Check: Sendable, Equatable {
         var name: String
-        var isPassed: Bool
+        var hasSucceeded: Bool
         var text: String
     }
 
     var checks: [Check]
 
-    var isPassed: Bool { checks.allSatisfy(\.isPassed) }
+    var hasSucceeded: Bool { checks.allSatisfy(\.hasSucceeded) }
 
     /// The report as text, one line for each check and one for the result, for `curl` and for Kubernetes' events.
     var text: String {
-        checks.map { "[\($0.isPassed ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
-            + (isPassed ? "ok\n" : "not ok\n")
+        checks.map { "[\($0.hasSucceeded ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
+            + (hasSucceeded ? "ok\n" : "not ok\n")
     }
 }
 
@@ -40,13 +40,17 @@ extension HealthReport {
                 guard let iterationAgeMilliseconds else {
                     return Check(
                         name: thread,
-                        isPassed: uptimeMilliseconds < firstIterationMillisecondsMax,
+                        hasSucceeded: uptimeMilliseconds < firstIterationMillisecondsMax,
                         text: "has completed no iteration yet"
                     )
                 }
                 let age =
                     "last completed an iteration \(Numeral.exactQuotient(iterationAgeMilliseconds, divisor: 1_000)) s ago"
-                return Check(name: thread, isPassed: iterationAgeMilliseconds < iterationAgeMillisecondsMax, text: age)
+                return Check(
+                    name: thread,
+                    hasSucceeded: iterationAgeMilliseconds < iterationAgeMillisecondsMax,
+                    text: age
+                )
             }
         )
     }
@@ -75,7 +79,7 @@ extension HealthReport {
             keysCheck(condition, isEveryKeyRefused: isEveryKeyRefused),
             Check(
                 name: "draining",
-                isPassed: !condition.isDraining,
+                hasSucceeded: !condition.isDraining,
                 text: condition.isDraining ? "yes" : "no"
             ),
         ])
@@ -84,32 +88,33 @@ extension HealthReport {
     private static func groupCheck(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
         let assignedPartitionCount = condition.assignedPartitionCount
         return switch condition.consumerGroupState {
-        case .left: Check(name: "group", isPassed: false, text: "has left")
+        case .left: Check(name: "group", hasSucceeded: false, text: "has left")
         // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
         case .member where assignedPartitionCount > 0, .joining where assignedPartitionCount > 0:
-            Check(name: "group", isPassed: true, text: "reads \(assignedPartitionCount) partitions")
-        case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
+            Check(name: "group", hasSucceeded: true, text: "reads \(assignedPartitionCount) partitions")
+        case .member:
+            Check(name: "group", hasSucceeded: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaUnreachable:
-            Check(name: "group", isPassed: true, text: "waits for Kafka, which is unreachable")
+            Check(name: "group", hasSucceeded: true, text: "waits for Kafka, which is unreachable")
         case .joining where condition.isCommandsTopicMissing:
             Check(
                 name: "group",
-                isPassed: false,
+                hasSucceeded: false,
                 text:
                     "the commands topic does not exist, or the Kafka user may not describe it"
             )
-        case .joining: Check(name: "group", isPassed: false, text: "is joining: no partitions yet")
+        case .joining: Check(name: "group", hasSucceeded: false, text: "is joining: no partitions yet")
         }
     }
 
     private static func keysCheck(_ condition: WorkerCondition, isEveryKeyRefused: Bool) -> Check {
         guard condition.areSigningKeysLoaded else {
-            return Check(name: "keys", isPassed: false, text: "not loaded yet")
+            return Check(name: "keys", hasSucceeded: false, text: "not loaded yet")
         }
-        guard isEveryKeyRefused else { return Check(name: "keys", isPassed: true, text: "loaded") }
+        guard isEveryKeyRefused else { return Check(name: "keys", hasSucceeded: true, text: "loaded") }
         return Check(
             name: "keys",
-            isPassed: false,
+            hasSucceeded: false,
             text:
                 "APNs refuses every app's key: wrong key, team or environment"
         )

@@ -48,7 +48,7 @@ struct StatusBuilder {
             liveness: liveness,
             readiness: readiness,
             tables: [
-                flowTable, outcomesTable, freshnessTable, latencyTable, audiencesTable, audienceMembersTable,
+                throughputTable, outcomesTable, freshnessTable, latencyTable, audiencesTable, audienceMembersTable,
                 channelsTable, waitsTable, poolsTable, responsesTable, redisTable,
                 partitionsTable,
                 threadsTable, processTable,
@@ -89,7 +89,7 @@ struct StatusBuilder {
 
     // MARK: - The table "Throughput" of the status page
 
-    private var flowTable: StatusTable {
+    private var throughputTable: StatusTable {
         let lines: [(String, Metric)] = [
             ("records received", .recordsReceived), ("merged into a newer state", .commandsReplaced),
             ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),

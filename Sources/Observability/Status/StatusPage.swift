@@ -37,9 +37,9 @@ enum StatusPage {
         let health = [("live", report.liveness), ("ready", report.readiness)]
             .map { name, report in
                 let checks = report.checks.map { "\($0.name): \($0.text)" }.joined(separator: "; ")
-                let style: StatusCell.Style = report.isPassed ? .good : .broken
+                let style: StatusCell.Style = report.hasSucceeded ? .good : .broken
                 return "<span class=\"\(style.rawValue)\" title=\"\(escaped(checks))\">"
-                    + "\(report.isPassed ? "" : "not ")\(name)</span>"
+                    + "\(report.hasSucceeded ? "" : "not ")\(name)</span>"
             }
         let uptimeText = Numeral.duration(
             microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
@@ -162,7 +162,7 @@ enum StatusJSON {
     }
 
     private static func health(_ report: HealthReport) -> String {
-        object([("passed", report.isPassed ? "true" : "false")] + report.checks.map { ($0.name, string($0.text)) })
+        object([("passed", report.hasSucceeded ? "true" : "false")] + report.checks.map { ($0.name, string($0.text)) })
     }
 
     private static func string(_ text: String) -> String { JSONLiteral.string(text) }

@@ -34,8 +34,8 @@ enum StatusText {
         text += "causeway \(singleLine(report.version)) on \(singleLine(report.host)), up \(uptimeText), "
         text += "\(Timestamp(milliseconds: report.wallMilliseconds))\n"
         for (name, health) in [("live", report.liveness), ("ready", report.readiness)] {
-            let checks = health.checks.map { "\($0.isPassed ? "" : "NOT ")\($0.name): \($0.text)" }
-            text += "\(health.isPassed ? "" : "NOT ")\(name): \(singleLine(checks.joined(separator: "; ")))\n"
+            let checks = health.checks.map { "\($0.hasSucceeded ? "" : "NOT ")\($0.name): \($0.text)" }
+            text += "\(health.hasSucceeded ? "" : "NOT ")\(name): \(singleLine(checks.joined(separator: "; ")))\n"
         }
         for finding in report.findings { text += "\n" + self.text(finding) }
         for table in report.tables where !table.rows.isEmpty { text += "\n" + self.text(table) }

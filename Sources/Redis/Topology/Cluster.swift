@@ -334,7 +334,7 @@ extension Cluster: ConnectionDelegate, TimerHandler {
     func serverReturnedError(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, from: connection.location) {
             followRedirection(redirection, keyFingerprint: call.keyFingerprint)
-        } else if call.kind == .call, RedisError(reply: error).requiresLookup {
+        } else if call.kind == .sessionCall, RedisError(reply: error).requiresLookup {
             requestLookup()
         }
     }

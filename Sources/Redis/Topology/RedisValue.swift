@@ -65,13 +65,13 @@ final class RedisValueReader {
     /// Adds received bytes. Returns false if the reader has failed.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
-    enum ReadOutcome {
+    enum ReadResult {
         case value(RedisValue)
         case incomplete
         case violation
     }
 
-    func next() -> ReadOutcome {
+    func next() -> ReadResult {
         switch parser.next() {
         case .violation: .violation
         case .incomplete(let unparsedByteCount): unparsedByteCount > Self.replyBytesMax ? .violation : .incomplete

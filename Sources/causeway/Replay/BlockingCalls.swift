@@ -32,7 +32,7 @@ final class BlockingCalls<Call, Reply> {
     func perform(
         _ calls: [Call],
         until isCancelled: () -> Bool,
-        issue: (Call, _ tag: UInt64) -> IssueOutcome?
+        issue: (Call, _ tag: UInt64) -> IssueResult?
     ) throws(RedisError) -> [Reply] {
         batchNumber += 1
         replies = [Reply?](repeating: nil, count: calls.count)
@@ -57,7 +57,7 @@ final class BlockingCalls<Call, Reply> {
 
     private func issueWaitingCalls(
         _ calls: [Call],
-        _ issue: (Call, _ tag: UInt64) -> IssueOutcome?
+        _ issue: (Call, _ tag: UInt64) -> IssueResult?
     ) throws(RedisError) {
         guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
         while let index = waitingIndices.last {

@@ -7,8 +7,8 @@ struct MembershipRebuildCalls {
     /// those that it joins.
     let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// The call that tells Redis that the audiences now know the member's departures (R27). Nil if the member left no
-    /// audience.
+    /// The call that confirms to Redis that the member's departures are written into the audiences' pages (R27). Nil if
+    /// the member left no audience.
     let departureConfirmationCall: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entryCalls.count - joinCount }
@@ -46,8 +46,8 @@ struct MembershipRebuildCalls {
         var entryCalls: [AudienceCall<[UInt8]>] = []
         var departureConfirmationCall: StoreCall<[UInt8]>?
         if let departures {
-            // Tell each audience that the member has left. Leave out an audience that the member joins by this
-            // registration, if the registration is as new as the departure, or newer.
+            // Write an entry about the departure for each audience. Leave out an audience that the member joins by
+            // this registration, if the registration is as new as the departure, or newer.
             let registeredAtMilliseconds = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
             where departures.leftAtMilliseconds > registeredAtMilliseconds || !joinedAudiences.contains(audience) {

@@ -196,10 +196,10 @@ struct ReplayRebuilder {
     /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
     /// method also writes these changes to the audiences.
     ///
-    /// If a member has left an audience that does not know this yet, Redis does not return the member's held command,
-    /// and admits no command for the member. Then this method
-    /// 1. tells the audience,
-    /// 2. tells Redis that the audience knows, and
+    /// While a member has a departure that is not confirmed, Redis does not return the member's held command, and
+    /// admits no command for the member. Then this method
+    /// 1. writes an entry about the departure into the audience's page,
+    /// 2. confirms this to Redis, and
     /// 3. makes the member's call again.
     private mutating func perform(
         _ calls: [StoreCall<[UInt8]>],

@@ -12,8 +12,8 @@ struct OutageHourTests {
         activityCount: 2
     )
 
-    /// Six minutes of measurements, with an outage from the second to the fifth minute.
-    private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
+    /// Returns six minutes of measurements, with an outage from the second to the fifth minute.
+    private static func makeMeasuredMinutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
         (1...6)
             .map { number in
                 var minute = OutageMinute(number: number, isHostUnreachable: (2...5).contains(number))
@@ -26,14 +26,14 @@ struct OutageHourTests {
     }
 
     private func brokenPromises(
-        _ minutes: [OutageMinute] = minutes(),
+        _ measuredMinutes: [OutageMinute] = makeMeasuredMinutes(),
         pushes: [String: [Bool]] = ["a": [true], "b": [true]],
         outdatedActivityCount: Int = 0,
         failedCommandCount: Int = 0
     ) -> [String] {
         OutageHourChecker(
             schedule: Self.schedule,
-            minutes: minutes,
+            measuredMinutes: measuredMinutes,
             newestStateFlagsAfterReturn: pushes,
             outdatedActivityCount: outdatedActivityCount,
             failedCommandCount: failedCommandCount
@@ -46,18 +46,18 @@ struct OutageHourTests {
     }
 
     @Test func `Each broken promise is reported`() {
-        let slowMinutes = Self.minutes { minute in
+        let slowMinutes = Self.makeMeasuredMinutes { minute in
             guard minute.number == 3 else { return }
             for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
         }
         #expect(brokenPromises(slowMinutes) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
-        #expect(
-            brokenPromises(Self.minutes { if $0.number == 4 { $0.freshness = DurationHistogram() } }).count == 1,
-            "none came"
-        )
-        let uncommittedMinutes = Self.minutes { if $0.number == 5 { $0.longestCommitWaitMilliseconds = 60_001 } }
+        let minutesWithGap = Self.makeMeasuredMinutes { if $0.number == 4 { $0.freshness = DurationHistogram() } }
+        #expect(brokenPromises(minutesWithGap).count == 1, "none came")
+        let uncommittedMinutes = Self.makeMeasuredMinutes {
+            if $0.number == 5 { $0.longestCommitWaitMilliseconds = 60_001 }
+        }
         #expect(brokenPromises(uncommittedMinutes) == ["a record waited 60001 ms for its commit"])
-        let growingMinutes = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
+        let growingMinutes = Self.makeMeasuredMinutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
         #expect(brokenPromises(growingMinutes) == ["resident memory grew from 109 to 115 MiB"])
         #expect(brokenPromises(outdatedActivityCount: 2) == ["2 phones do not show the newest state"])
         #expect(brokenPromises(failedCommandCount: 1) == ["1 commands have the outcome failed"])
@@ -69,7 +69,7 @@ struct OutageHourTests {
     }
 
     @Test func `A minute is one line`() {
-        var minute = Self.minutes()[1]
+        var minute = Self.makeMeasuredMinutes()[1]
         minute.residentBytes = 151 << 19
         #expect(minute.text == "2\taway\t0\t100\t50\t99\t100\t0\t8000\t0\t75.5\t0.0")
         #expect(minute.text.split(separator: "\t").count == OutageMinute.header.split(separator: "\t").count)

@@ -31,7 +31,7 @@ final class CoreHarness {
     /// Pushes without a response, oldest first.
     private(set) var pushes: [RecordIndex] = []
     /// When each record's last push was sent, by the wall clock in milliseconds.
-    private var sentAtMilliseconds: [RecordIndex: Int64] = [:]
+    private var sentAtWallMilliseconds: [RecordIndex: Int64] = [:]
     /// Outgoing records without a delivery report, oldest first.
     private(set) var outgoingRecords: [OutgoingRecord] = []
     /// All results, dead letters, invalidations and deferred commands so far.
@@ -278,7 +278,7 @@ final class CoreHarness {
         collectActions()
         guard let record else { return nil }
         pushes.append(record)
-        sentAtMilliseconds[record] = now.wallMilliseconds
+        sentAtWallMilliseconds[record] = now.wallMilliseconds
         return SeenPush(delivery.view(record), record: record)
     }
 
@@ -314,7 +314,7 @@ final class CoreHarness {
                         status: status,
                         reason: reason,
                         invalidAtWallMilliseconds: invalidAt,
-                        sentAtWallMilliseconds: disposition == .retrySoon ? nil : sentAtMilliseconds[record],
+                        sentAtWallMilliseconds: disposition == .retrySoon ? nil : sentAtWallMilliseconds[record],
                         responseAtWallMilliseconds: now.wallMilliseconds,
                         connectionNumber: connection,
                         isTokenRefusalTrusted: isTokenRefusalTrusted

@@ -141,7 +141,7 @@ import Testing
         #expect(core.inProgressRecordCount == 0)
     }
 
-    @Test func `A registration waits while too many audiences do not know that the member has left`() {
+    @Test func `A registration waits while too many departures are not confirmed`() {
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.full)

@@ -20,9 +20,9 @@ struct RoundCheckpoints: BitwiseCopyable {
     var textBeingRecorded = HeapBytes.none
     /// The text of the last recorded checkpoint. If the store has lost its own copy, the round continues from this one.
     var recordedText = HeapBytes.none
-    /// When the round last asked the store to record a checkpoint, or its claim succeeded (monotonic milliseconds);
-    /// `.min`: no claim has succeeded yet.
-    var requestedAtMilliseconds: Int64 = .min
+    /// The last moment at which the round's claim succeeded, or the round asked the store to record a checkpoint
+    /// (monotonic milliseconds). The next checkpoint is due an interval later. `.min`: no claim has succeeded yet.
+    var claimedOrRequestedAtMilliseconds: Int64 = .min
 
     /// Whether the round has changes that no recorded checkpoint has.
     var hasUnrecordedChanges: Bool { revision != recordedRevision }
@@ -32,7 +32,7 @@ struct RoundCheckpoints: BitwiseCopyable {
         restored.free()
         restored = .none
         recordedRevision = revision
-        requestedAtMilliseconds = .min
+        claimedOrRequestedAtMilliseconds = .min
     }
 
     func freeBytes() {

@@ -7,15 +7,15 @@ struct RoundClaim: BitwiseCopyable {
     /// `lossCountResetAfterMilliseconds`. It is at most `pauseDoublingsMax` + 1, because the pause before a claim
     /// then grows no further.
     var consecutiveLossCount: UInt8 = 0
-    /// How many times the round has waited for members. At `memberWaitsMax` the round waits no more, because the store
-    /// may have lost nothing: each failed attempt to connect counts as a loss.
+    /// How many times the round has waited until the store has all members again. At `waitsForMembersMax` the round
+    /// waits no more, because the store may have lost nothing: each failed attempt to connect counts as a loss.
     ///
     /// | event | count |
     /// | --- | --- |
     /// | after a claim, the store may lack members (``Audiences/mayHaveLostMembers(_:_:)``) | grows by 1 |
     /// | the store replies to a checkpoint that it has lost the round; the round waits too | stays |
-    /// | a wait has lasted ``Audiences/membersWaitMillisecondsMax`` | becomes `memberWaitsMax` |
-    var memberWaitCount: UInt8 = 0
+    /// | a wait has lasted ``Audiences/membersWaitMillisecondsMax`` | becomes `waitsForMembersMax` |
+    var waitForMembersCount: UInt8 = 0
     /// In the phase `awaitingClaim`: when the round may claim the range again (monotonic milliseconds). The value has
     /// no meaning before this phase begins.
     var nextClaimAtMilliseconds: Int64 = 0

@@ -2,7 +2,8 @@
 /// Causeway's promises.
 struct OutageHourChecker {
     let schedule: OutageHourSchedule
-    let minutes: [OutageMinute]
+    /// All minutes of the run, in order.
+    let measuredMinutes: [OutageMinute]
     /// The pushes that each activity of the affected app got after its host had returned, in order. A flag says whether
     /// the push had the activity's newest state (``PushesAfterReturn``).
     let newestStateFlagsAfterReturn: [String: [Bool]]
@@ -16,10 +17,10 @@ struct OutageHourChecker {
             + (failedCommandCount == 0 ? [] : ["\(failedCommandCount) commands have the outcome failed"])
     }
 
-    private var minutesDuringOutage: [OutageMinute] { minutes.filter(\.isHostUnreachable) }
+    private var measuredMinutesDuringOutage: [OutageMinute] { measuredMinutes.filter(\.isHostUnreachable) }
 
     private var freshnessFailure: String? {
-        let lateMinutes = minutesDuringOutage.filter {
+        let lateMinutes = measuredMinutesDuringOutage.filter {
             ($0.freshness.percentileMilliseconds(99) ?? .max) > schedule.freshnessP99MillisecondsMax
         }
         return lateMinutes.isEmpty
@@ -29,7 +30,7 @@ struct OutageHourChecker {
     }
 
     private var commitWaitFailure: String? {
-        let longestWaitMilliseconds = minutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
+        let longestWaitMilliseconds = measuredMinutes.map(\.longestCommitWaitMilliseconds).max() ?? 0
         return longestWaitMilliseconds <= schedule.commitWaitMillisecondsMax
             ? nil : "a record waited \(longestWaitMilliseconds) ms for its commit"
     }
@@ -37,9 +38,9 @@ struct OutageHourChecker {
     /// Says that the worker's memory grew too much from the first half of the outage to the second half; nil if it did
     /// not.
     private var memoryFailure: String? {
-        let firstHalfMinuteCount = minutesDuringOutage.count / 2
-        guard let firstHalfBytes = minutesDuringOutage.prefix(firstHalfMinuteCount).map(\.residentBytes).max(),
-            let secondHalfBytes = minutesDuringOutage.dropFirst(firstHalfMinuteCount).map(\.residentBytes).max()
+        let firstHalfMinuteCount = measuredMinutesDuringOutage.count / 2
+        guard let firstHalfBytes = measuredMinutesDuringOutage.prefix(firstHalfMinuteCount).map(\.residentBytes).max(),
+            let secondHalfBytes = measuredMinutesDuringOutage.dropFirst(firstHalfMinuteCount).map(\.residentBytes).max()
         else { return nil }
         let isMemoryStable = secondHalfBytes <= firstHalfBytes + firstHalfBytes * schedule.memoryGrowthPercentMax / 100
         return isMemoryStable

@@ -23,7 +23,7 @@ final class OutageHourRun {
     private var recentCommands = RecentCommands()
     private var commitWaitMeter = CommitWaitMeter()
     private var tableLines = [OutageMinute.header]
-    private var minutes: [OutageMinute] = []
+    private var measuredMinutes: [OutageMinute] = []
     private var currentMinute: OutageMinute
     private var lastCPUMilliseconds: Int64 = 0
     private var pushesAfterReturn = PushesAfterReturn()
@@ -62,7 +62,7 @@ final class OutageHourRun {
         try play()
         let checker = OutageHourChecker(
             schedule: schedule,
-            minutes: minutes,
+            measuredMinutes: measuredMinutes,
             newestStateFlagsAfterReturn: pushesAfterReturn.newestStateFlagsByActivity,
             outdatedActivityCount: try countOutdatedActivities(),
             failedCommandCount: outcomeCounter.counts[.failed] ?? 0
@@ -185,7 +185,7 @@ final class OutageHourRun {
         StandardStreams.printOutput(currentMinute.text)
         tableLines.append(currentMinute.text)
         if let tableFile { try TextFile.write(tableLines.joined(separator: "\n") + "\n", to: tableFile) }
-        minutes.append(currentMinute)
+        measuredMinutes.append(currentMinute)
         let middleOfNextMinuteMilliseconds = elapsedMilliseconds + Self.minuteMilliseconds / 2
         currentMinute = OutageMinute(
             number: currentMinute.number + 1,

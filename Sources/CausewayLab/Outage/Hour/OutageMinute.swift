@@ -1,3 +1,4 @@
+/// What was measured in one minute of the run, which is a line of the table.
 struct OutageMinute {
     var number: Int
     /// Whether the affected app's host was unreachable in the middle of the minute. The middle decides, because the

@@ -13,16 +13,13 @@ struct RecordEnding: BitwiseCopyable {
     /// command.
     var settlement: Settlement?
     var followUps: FollowUps = []
-    /// How many results this record had before its present command got one. A record has a result for its own command,
-    /// and one for each held command that its token releases.
+    /// The number of results that this record has had already, without the result of its present command. A record has
+    /// a result for its own command, and one for each held command that its token releases.
     var earlierResultCount: UInt8 = 0
     /// Whether the commit's metadata must not name this record as settled (R10). True if another record of this lane
-    /// has taken over what this record brought:
-    /// - its token
-    /// - the held command that its token released.
-    ///
-    /// Only this worker's memory knows that. If the worker dies before the other record is settled, the next owner must
-    /// read both records again.
+    /// has taken over this record's token, or the held command that the token released. Until the other record is
+    /// settled, only this worker's memory has the token or the command. If the worker dies, the next owner must read
+    /// both records again.
     var isLeftOutOfMetadata = false
 
     /// Notes that one more call, outgoing record or change of audiences must be acknowledged.
