@@ -5,8 +5,8 @@
 --     1. Is the value plain? See `plainSize`.
 --     2. Is the phase common, and is the last assigned timestamp not above the newest version's?
 --     3. A settlement: is it the acceptance of the newest version? Then the acceptance is written.
---     4. An update: is its timestamp higher than the newest version's? If it is lower, and the update has no alert, the
---        reply is `superseded`.
+--     4. An update: is its timestamp higher than the newest version's? If it is lower, the reply is `superseded`, unless
+--        the update has an alert or may replace a held one.
 --     5. What does the pace allow now? The answer serves all plain values with the same form, length and flags.
 --     6. May the update be sent now: there is a token, the spacing is over, the phone shows another state, and the
 --        value's expiry need not be renewed?
@@ -288,6 +288,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
       -- compares the sequences. A newer update keeps its own timestamp, which is above the last assigned one.
       -- `assigned` is this timestamp in the form of the reply.
       -- decision: order of versions; decision: timestamp
+      -- An older update is superseded. But if it may replace a held alert, the long path decides about its alert.
       local assigned, newest = timestampAndRequest - requestAndPace, newestTimestamp * @TIMESTAMP_FACTOR@
       if assigned <= newest then
         if assigned < newest and requestAndPace < @MAY_REPLACE_HELD_ALERT_IN_REQUEST@ then reply = 'superseded' end
@@ -314,6 +315,7 @@ if #ARGV[1] >= @CALL_BYTES@ then
         newBytes = sendBytesWithDraw .. version
           .. (fullAt > now and pack(FULL_FORMAT, fullAt + interval) or nextFullAtBytes)
       else
+        -- A request for priority 10 is demoted here, a request for priority 5 is not.
         newBytes, isDemoted = sendBytes .. version, isHigh
       end
       local written = callRedis('SETRANGE', keys[index], '@DIGEST_BYTE_OFFSET@', newBytes)
