@@ -12,7 +12,7 @@ final class CoreRun {
 
     private var delivery: Delivery
     private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: CommandFeed.firstTimestamp * 1_000)
-    private let partition: UInt32
+    private let partitionIndex: UInt32
     private let pool = PoolIdentifier(appIndex: 0, environment: .production)
     private var feed: CommandFeed
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
@@ -50,7 +50,7 @@ final class CoreRun {
         guard let partitionIndex = delivery.assign(topic: .commands, number: 0) else {
             preconditionFailure("a core without partitions has place for one")
         }
-        partition = partitionIndex
+        self.partitionIndex = partitionIndex
     }
 
     /// Processes about `commands` commands from their bytes to their settled offsets.
@@ -63,7 +63,7 @@ final class CoreRun {
         if workload == .alternatingShaped { precondition(delivery.comparedStateCount <= workload.states.count) }
         if workload == .inningsShaped { precondition(delivery.comparedStateCount <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.comparedStateCount) > nextOffset * 9 / 10) }
-        precondition(delivery.inProgressRecordCount == 0 && delivery.committableOffset(partition) == nextOffset)
+        precondition(delivery.inProgressRecordCount == 0 && delivery.committableOffset(partitionIndex) == nextOffset)
         return batchCount * commandsPerBatch
     }
 
@@ -86,7 +86,7 @@ final class CoreRun {
     private func receive(_ value: UnsafeRawBufferPointer) {
         delivery.receive(
             IncomingRecord(
-                partition: partition,
+                partitionIndex: partitionIndex,
                 offset: nextOffset,
                 timestampMilliseconds: now.wallMilliseconds,
                 key: nil,

@@ -142,7 +142,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         if let failure { throw failure }
     }
 
-    private func recordFailure(_ step: () throws -> Void) {
+    private func noteFailure(_ step: () throws -> Void) {
         do { try step() } catch { failure = failure ?? RedisError(.unknown, "\(error)") }
     }
 
@@ -158,7 +158,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
         switch reply.verdict {
         case .registered:
             leavesAudience[index] = reply.departures != nil
-            recordFailure {
+            noteFailure {
                 try append(index, joinedAudience, isLeaving: false)
                 if leavesAudience[index] { try append(index, leftAudience, isLeaving: true) }
             }
@@ -179,7 +179,7 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
             finishedRegistrationCount += 1
             return
         }
-        recordFailure {
+        noteFailure {
             guard try issue(index, .confirmDepartures(atMilliseconds: changedAtMilliseconds)) else {
                 throw RedisServerProcess.Failure(description: "no room for a confirmation")
             }

@@ -14,11 +14,11 @@ struct Backoff {
         self.jitterMillisecondsMax = jitterMillisecondsMax
     }
 
-    mutating func recordSuccess() {
+    mutating func noteSuccess() {
         failureCount = 0
     }
 
-    mutating func recordFailure() {
+    mutating func noteFailure() {
         failureCount += 1
     }
 

@@ -114,7 +114,7 @@ struct CircuitBreaker {
         case probing(cause: BreakerCause)
     }
 
-    /// How ``record(_:nowMilliseconds:)`` changed the state.
+    /// How ``note(_:nowMilliseconds:)`` changed the state.
     enum Transition: Equatable {
         case none
         case opened(BreakerCause)
@@ -163,14 +163,14 @@ struct CircuitBreaker {
     }
 
     /// Notes that the pool sent a push. If the breaker is open, this push is the probe.
-    mutating func recordSubmission() {
+    mutating func noteSubmission() {
         if case .open(let cause, _) = state {
             state = .probing(cause: cause)
         }
     }
 
     /// Counts an ended push, or the probe, by its sample. Returns how the state changed.
-    mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
+    mutating func note(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:
             // This push was sent before the breaker opened, so it does not count.

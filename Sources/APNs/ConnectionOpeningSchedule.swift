@@ -81,14 +81,14 @@ struct ConnectionOpeningSchedule {
     }
 
     /// Resets the back-off. Call it when a response on a new connection shows that APNs accepts its provider token.
-    mutating func recordSuccess() {
-        backoff.recordSuccess()
+    mutating func noteSuccess() {
+        backoff.noteSuccess()
     }
 
     /// Lengthens the back-off. Call it when no address of the host was found, and when a connection ends or is retired
     /// before APNs has accepted its provider token. Do not call it for a connection that is retired as surplus.
-    mutating func recordFailure() {
-        backoff.recordFailure()
+    mutating func noteFailure() {
+        backoff.noteFailure()
     }
 
     /// Returns the next connection's number. Numbers start at 1, so that a caller may use 0 for no connection.

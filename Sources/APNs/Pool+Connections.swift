@@ -83,7 +83,7 @@ extension Pool {
                 pool.connect(to: addresses)
             case .failure(let error):
                 pool.openingSchedule.isAttemptUnderWay = false
-                pool.openingSchedule.recordFailure()
+                pool.openingSchedule.noteFailure()
                 pool.report(.resolveFailed(host: host, detail: error.reason))
                 pool.scheduleOpeningIfNeeded()
             }
@@ -111,7 +111,7 @@ extension Pool {
             return waitForConnectionBudget()
         }
         openingSchedule.endConnectionBudgetWait()
-        statistics.openedConnectionCount += 1
+        statistics.connectionAttemptCount += 1
         let connection = Connection(
             pool: self,
             number: openingSchedule.makeConnectionNumber(),
@@ -143,13 +143,13 @@ extension Pool {
 
     /// Resets the back-off: the connection got a response that shows that APNs accepts its provider token.
     func connectionAuthenticated(_ connection: Connection) {
-        openingSchedule.recordSuccess()
+        openingSchedule.noteSuccess()
         report(.authenticated(connection: connection.number, streamsMax: connection.streamsMax))
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
         // A connection that the pool no longer needs has not failed.
-        if !connection.wasAuthenticated, cause != .surplus { openingSchedule.recordFailure() }
+        if !connection.wasAuthenticated, cause != .surplus { openingSchedule.noteFailure() }
         report(.retiring(connection: connection.number, cause: cause))
         scheduleOpeningIfNeeded()
     }
@@ -160,7 +160,7 @@ extension Pool {
         if let address = connection.peer { configuration.connectionBudget.release(address) }
         if preferredConnection === connection { preferredConnection = nil }
         if phase == .connecting || phase == .awaitingSettings { openingSchedule.isAttemptUnderWay = false }
-        if phase != .draining, !connection.wasAuthenticated { openingSchedule.recordFailure() }
+        if phase != .draining, !connection.wasAuthenticated { openingSchedule.noteFailure() }
         report(.closed(connection: connection.number, cause: cause, detail: detail))
         scheduleOpeningIfNeeded()
         closeIfDrained()

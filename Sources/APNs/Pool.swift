@@ -152,7 +152,7 @@ public final class Pool {
         } else {
             retryBudget.addShareForFirstAttempt()
         }
-        if !breaker.isClosed { breaker.recordSubmission() }
+        if !breaker.isClosed { breaker.noteSubmission() }
         return true
     }
 
@@ -256,7 +256,7 @@ public final class Pool {
             reason: response.reason,
             hasTimedOut: hasTimedOut
         )
-        let transition = breaker.record(sample, nowMilliseconds: loop.nowMilliseconds)
+        let transition = breaker.note(sample, nowMilliseconds: loop.nowMilliseconds)
         sizingInterval.countPush(
             isFailure: sample == .unavailable || sample == .providerTokenRefused,
             hasFinalStatus: response.kind == .responded,

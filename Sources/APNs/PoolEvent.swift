@@ -79,8 +79,8 @@ public struct PoolStatistics: Sendable {
     public var submittedPushCount: UInt64 = 0
     /// Pushes that got their response.
     public var receivedResponseCount: UInt64 = 0
-    /// Connections that the pool tried to open.
-    public var openedConnectionCount: UInt64 = 0
+    /// Attempts to open a connection, also those that failed.
+    public var connectionAttemptCount: UInt64 = 0
     /// Retries among the pushes that the pool took.
     public var retryCount: UInt64 = 0
     /// Responses whose `apns-id` (of a broadcast: `apns-request-id`) differs from the id that was sent.

@@ -17,7 +17,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return value?.isNull == true ? nil : value
     }
 
-    private func recordShape(_ shape: FieldShape, of key: Key) {
+    private func noteShape(_ shape: FieldShape, of key: Key) {
         let earlierShape = recorder.recording.fields?[key.stringValue]
         recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
@@ -35,7 +35,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        recordShape(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
+        noteShape(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         do {
             return try ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
@@ -48,7 +48,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         recorder.recording.optionalKeys.insert(key.stringValue)
-        recordShape(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
+        noteShape(ShapeRecorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         return try? ShapeRecorder.value(of: type, from: example(key), depth: recorder.depth)
     }
 

@@ -7,7 +7,7 @@ struct ShapeRecorder: Decoder {
     /// shape `any`. Workers accept a few levels more (`shapeDepthMax`).
     static let depthMax = 12
 
-    /// The example whose values are returned; nil: all values are invented.
+    /// The example whose values the decoding type gets; nil: it gets only invented values.
     let example: ExampleValue?
     let recording: Recording
     let depth: Int

@@ -18,14 +18,14 @@ package struct ConfigurationChange {
     package init(from running: WorkerConfiguration, to newConfiguration: WorkerConfiguration) {
         configuration = running
         for key in ConfigurationSchema.keys where !key.hasSameValue(running, newConfiguration) {
-            record(key.name, isApplied: key.isReloadable)
+            note(key.name, isApplied: key.isReloadable)
             if key.isReloadable { key.copyValue(&configuration, newConfiguration) }
         }
         applyPolicies(of: newConfiguration)
         applyApps(of: newConfiguration)
     }
 
-    private mutating func record(_ key: String, isApplied: Bool) {
+    private mutating func note(_ key: String, isApplied: Bool) {
         if isApplied { appliedKeys.append(key) } else { keysNeedingRestart.append(key) }
     }
 
@@ -35,20 +35,20 @@ package struct ConfigurationChange {
         for index in configuration.policies.indices {
             let name = configuration.policies[index].name
             guard let policy = newConfiguration.policies.first(where: { $0.name == name }) else {
-                record("policies.\(name)", isApplied: false)
+                note("policies.\(name)", isApplied: false)
                 continue
             }
             for key in ConfigurationSchema.policySectionKeys
             where !key.hasSameValue(configuration.policies[index], policy) {
                 key.copyValue(&configuration.policies[index], policy)
-                record("policies.\(name).\(key.name)", isApplied: true)
+                note("policies.\(name).\(key.name)", isApplied: true)
             }
         }
         for policy in newConfiguration.policies
         where !configuration.policies.contains(where: { $0.name == policy.name }) {
             let hasRoom = configuration.policies.count < DeliveryConfiguration.policiesMax
             if hasRoom { configuration.policies.append(policy) }
-            record("policies.\(policy.name)", isApplied: hasRoom)
+            note("policies.\(policy.name)", isApplied: hasRoom)
         }
     }
 
@@ -56,7 +56,7 @@ package struct ConfigurationChange {
         for index in configuration.apps.indices {
             let name = configuration.apps[index].name
             guard let app = newConfiguration.apps.first(where: { $0.name == name }) else {
-                record("apps.\(name)", isApplied: false)
+                note("apps.\(name)", isApplied: false)
                 continue
             }
             for key in ConfigurationSchema.appSectionKeys where !key.hasSameValue(configuration.apps[index], app) {
@@ -64,11 +64,11 @@ package struct ConfigurationChange {
                 // old policy.
                 let isPolicyKnown = key.name != "policy" || configuration.policies.contains { $0.name == app.policy }
                 if key.isReloadable, isPolicyKnown { key.copyValue(&configuration.apps[index], app) }
-                record("apps.\(name).\(key.name)", isApplied: key.isReloadable && isPolicyKnown)
+                note("apps.\(name).\(key.name)", isApplied: key.isReloadable && isPolicyKnown)
             }
         }
         for app in newConfiguration.apps where !configuration.apps.contains(where: { $0.name == app.name }) {
-            record("apps.\(app.name)", isApplied: false)
+            note("apps.\(app.name)", isApplied: false)
         }
     }
 }

@@ -117,7 +117,7 @@ final class H2Client {
         }
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, data in
             guard let frame, let data else { return 0 }
-            Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue().recordFrame(frame.pointee)
+            Unmanaged<H2Client>.fromOpaque(data).takeUnretainedValue().noteFrame(frame.pointee)
             return 0
         }
         guard nghttp2_session_client_new(&session, callbacks, Unmanaged.passUnretained(self).toOpaque()) == 0 else {
@@ -126,7 +126,7 @@ final class H2Client {
         nghttp2_submit_settings(session, 0, nil, 0)
     }
 
-    private func recordFrame(_ frame: nghttp2_frame) {
+    private func noteFrame(_ frame: nghttp2_frame) {
         if UInt32(frame.hd.type) == NGHTTP2_GOAWAY.rawValue {
             let data = UnsafeBufferPointer(start: frame.goaway.opaque_data, count: frame.goaway.opaque_data_len)
             goAways.append(

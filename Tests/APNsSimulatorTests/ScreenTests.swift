@@ -186,7 +186,7 @@ import Testing
         var fixture = try ScreenFixture()
         let alert = #","alert":{"title":"Here","body":"Now"}"#
         try fixture.push("here", at: 10, extraMembers: alert)
-        fixture.model.recordLostResponses(atMilliseconds: (Self.startSeconds + lostAt) * 1_000)
+        fixture.model.noteLostResponses(atMilliseconds: (Self.startSeconds + lostAt) * 1_000)
         try fixture.push("here", at: 20, extraMembers: alert)
         let response = try fixture.screens(at: 20)
         #expect(response.number("rangTwice") == twiceCount && response.number("rangInDoubt") == inDoubtCount)

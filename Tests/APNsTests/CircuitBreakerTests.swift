@@ -14,7 +14,7 @@ import Testing
         -> [CircuitBreaker
         .Transition]
     {
-        (0..<count).map { _ in breaker.record(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
+        (0..<count).map { _ in breaker.note(sample, nowMilliseconds: nowMilliseconds) }.filter { $0 != .none }
     }
 
     @Test func `The breaker opens when most responses are failures`() {
@@ -83,8 +83,8 @@ import Testing
             var breaker = CircuitBreaker(CircuitBreakerConfiguration())
             _ = recordSamples(&breaker, sample, responseCount)
             #expect(!breaker.isClosed)
-            breaker.recordSubmission()
-            #expect(breaker.record(.throttled, nowMilliseconds: 1_000) == transition)
+            breaker.noteSubmission()
+            #expect(breaker.note(.throttled, nowMilliseconds: 1_000) == transition)
         }
     }
 
@@ -99,12 +99,12 @@ import Testing
             #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds - 1))
             #expect(!breaker.permitsProbe(inFlightPushCount: 1, nowMilliseconds: nowMilliseconds))
             #expect(breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds))
-            breaker.recordSubmission()
+            breaker.noteSubmission()
             #expect(!breaker.permitsProbe(inFlightPushCount: 0, nowMilliseconds: nowMilliseconds + 100_000))
-            #expect(breaker.record(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
+            #expect(breaker.note(.providerTokenRefused, nowMilliseconds: nowMilliseconds) == .openedAgain)
         }
-        breaker.recordSubmission()
-        #expect(breaker.record(.succeeded, nowMilliseconds: 61_000) == .closed)
+        breaker.noteSubmission()
+        #expect(breaker.note(.succeeded, nowMilliseconds: 61_000) == .closed)
         #expect(breaker.isClosed && breaker.cause == nil)
         #expect(recordSamples(&breaker, .providerTokenRefused, 4).isEmpty)
     }
@@ -173,11 +173,11 @@ import Testing
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
         var delays: [Int64] = []
         for _ in 0..<10 {
-            backoff.recordFailure()
+            backoff.noteFailure()
             delays.append(backoff.delayMilliseconds(using: &generator))
         }
         #expect(delays == [300, 500, 900, 1_700, 3_300, 6_500, 12_900, 25_700, 30_100, 30_100])
-        backoff.recordSuccess()
+        backoff.noteSuccess()
         #expect(backoff.delayMilliseconds(using: &generator) == 0)
     }
 

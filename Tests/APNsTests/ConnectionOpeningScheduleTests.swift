@@ -37,7 +37,7 @@ import Testing
         schedule.beginAttempt(nowMilliseconds: 0)
         var longestWaits: [Int64] = []
         for _ in 0..<5 {
-            schedule.recordFailure()
+            schedule.noteFailure()
             let waits = (0..<500).map { _ in schedule.waitMilliseconds(nowMilliseconds: 0) }
             #expect(waits.allSatisfy { $0 >= 100 })
             #expect(Set(waits).count > 50)
@@ -46,7 +46,7 @@ import Testing
         for (wait, window) in zip(longestWaits, [200, 400, 800, 1_000, 1_000] as [Int64]) {
             #expect((100 + window / 2...100 + window).contains(wait))
         }
-        schedule.recordSuccess()
+        schedule.noteSuccess()
         #expect(schedule.waitMilliseconds(nowMilliseconds: 0) == 0)
     }
 }

@@ -34,7 +34,7 @@ import Testing
     static let connectionCases: [Case] = [
         Case("nothing") { _ in
         } expect: { sent, _ in
-            #expect(sent.count(.accepted) == pushCount && sent.openedConnectionCount == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.connectionAttemptCount == 2)
         },
         Case("GOAWAY") {
             $0.goAwayAfterRequests = 150
@@ -90,7 +90,7 @@ import Testing
             $0.connectionWindowBytes = 20_000
             $0.latencyMilliseconds = 5...10
         } expect: { sent, _ in
-            #expect(sent.count(.accepted) == pushCount && sent.openedConnectionCount == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.connectionAttemptCount == 2)
             // At first a connection may send 65,535 bytes, more than the configured window of 20,000. The server grants
             // more bytes only when fewer than 20,000 are left. Each connection sends so much that fewer are left. So at
             // the end no window is larger than 20,000 bytes.
@@ -100,7 +100,7 @@ import Testing
         Case("one stream") {
             $0.concurrentStreams = 1
         } expect: { sent, statistics in
-            #expect(sent.count(.accepted) == pushCount && sent.openedConnectionCount == 2)
+            #expect(sent.count(.accepted) == pushCount && sent.connectionAttemptCount == 2)
             #expect(statistics.requestCount == pushCount)
             #expect(sent.peakInFlightPushCount <= 2 && sent.streamLimits == [1, 1])
         },
@@ -119,7 +119,7 @@ import Testing
             $0.reasonShares = [.shutdown: 0.02, .idleTimeout: 0.02]
         } expect: { sent, statistics in
             #expect(sent.count(.accepted) == pushCount)
-            #expect(sent.openedConnectionCount > 2)
+            #expect(sent.connectionAttemptCount > 2)
             #expect(statistics[.shutdown] > 0 && statistics[.idleTimeout] > 0)
         },
         Case("Unregistered") {
@@ -159,7 +159,7 @@ import Testing
         } expect: { sent, _ in
             #expect((20...400).contains(sent.count(.ambiguous)))
             #expect(sent.count(.accepted) + sent.count(.ambiguous) == pushCount)
-            #expect(sent.openedConnectionCount == 2)
+            #expect(sent.connectionAttemptCount == 2)
         },
         Case("no responses", timeout: 1_000) {
             $0.noResponseShare = 0.05
@@ -232,7 +232,7 @@ import Testing
             let sent = try await sending
             let statistics = try await fixture.simulator.statistics()
             #expect(
-                sent.count(.accepted) == 8_000 && sent.openedConnectionCount == 1
+                sent.count(.accepted) == 8_000 && sent.connectionAttemptCount == 1
                     && statistics.acceptedConnectionCount == 1
             )
             // nghttp2 refuses pushes that come before the client knows the lower limit. The simulator does not count a

@@ -130,7 +130,7 @@ struct SentPushes: Sendable {
     /// The responses to the attempts of each push, in order, by the push's tag.
     var responses: [UInt64: [RecordedResponse]] = [:]
     var closeCauses: [CloseCause] = []
-    var openedConnectionCount = 0
+    var connectionAttemptCount = 0
     /// The number of GOAWAY notices that the pool got.
     var goAwayCount = 0
     /// The stream limits of all connections: for each connection, the limit when it was authenticated, and each changed
@@ -170,7 +170,7 @@ struct SentPushes: Sendable {
         return SentPushes(
             responses: sender.recorder.responsesByTag,
             closeCauses: sender.recorder.closeCauses,
-            openedConnectionCount: Int(sender.pool.statistics.openedConnectionCount),
+            connectionAttemptCount: Int(sender.pool.statistics.connectionAttemptCount),
             goAwayCount: sender.recorder.events.count { if case .goAway = $0 { true } else { false } },
             streamLimits: sender.recorder.events.compactMap {
                 switch $0 {

@@ -77,26 +77,26 @@ final class StoreCaller: ActivityStoreHandler {
         try #require(Array("{app}".utf8).withUnsafeBytes { store.redis.connection(for: $0) })
     }
 
-    func redisReady() { record(.ready) }
+    func redisReady() { note(.ready) }
     func redisLost(_ reason: RedisError) {
         errorTexts.append("\(reason)")
-        record(.lost(reason.code))
+        note(.lost(reason.code))
     }
     func redisReplied(callCount: Int, roundTripMicroseconds: Int64) {
         callCountsPerReply.append(callCount)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
-    func redisReportedReplicas(_ replicas: RedisReplicaStatus) { record(.replicas(replicas)) }
-    func redisWarned(_ warning: RedisWarning) { record(.warning(warning)) }
+    func redisReportedReplicas(_ replicas: RedisReplicaStatus) { note(.replicas(replicas)) }
+    func redisWarned(_ warning: RedisWarning) { note(.warning(warning)) }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
         errorTexts.append("\(error)")
-        record(.failed(tag, script, error.code))
+        note(.failed(tag, script, error.code))
     }
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        record(.replied(tag, reply.map { Array($0) }))
+        note(.replied(tag, reply.map { Array($0) }))
     }
 
-    private func record(_ event: Event) {
+    private func note(_ event: Event) {
         events.append(event)
         onEvent(event)
     }

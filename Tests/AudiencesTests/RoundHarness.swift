@@ -216,11 +216,11 @@ final class RoundHarness {
     }
 
     /// Gives the core one record of a partition.
-    func read(_ record: SimulatedFanout, at offset: Int64 = 0, from partition: UInt32) {
+    func read(_ record: SimulatedFanout, at offset: Int64 = 0, from partitionIndex: UInt32) {
         record.value.withUnsafeBytes { value in
             core.receive(
                 IncomingRecord(
-                    partition: partition,
+                    partitionIndex: partitionIndex,
                     offset: offset,
                     timestampMilliseconds: nowMilliseconds,
                     key: nil,
@@ -238,9 +238,9 @@ final class RoundHarness {
         return index
     }
 
-    func isDrained(_ partition: UInt32) -> Bool { core.isDrained(partition) }
+    func isDrained(_ partitionIndex: UInt32) -> Bool { core.isDrained(partitionIndex) }
 
-    func rewindRequest(_ partition: UInt32) -> FanoutRewind? { core.rewindRequest(partition, now: moment) }
+    func rewindRequest(_ partitionIndex: UInt32) -> FanoutRewind? { core.rewindRequest(partitionIndex, now: moment) }
 
     /// Takes the core's next call; nil if there is none.
     func nextCall() -> AudienceCall<[UInt8]>? {

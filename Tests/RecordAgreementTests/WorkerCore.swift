@@ -21,10 +21,16 @@ struct WorkerCore {
         configuration.recordsMax = 64
         configuration.ledgerWindowOffsetCount = 64
         var delivery = Delivery(configuration: configuration, now: now)
-        guard let partition = delivery.assign(topic: topic, number: 0) else { return "no partition" }
+        guard let partitionIndex = delivery.assign(topic: topic, number: 0) else { return "no partition" }
         record.withUnsafeBytes { value in
             delivery.receive(
-                IncomingRecord(partition: partition, offset: 0, timestampMilliseconds: -1, key: nil, value: value),
+                IncomingRecord(
+                    partitionIndex: partitionIndex,
+                    offset: 0,
+                    timestampMilliseconds: -1,
+                    key: nil,
+                    value: value
+                ),
                 now: now
             )
         }

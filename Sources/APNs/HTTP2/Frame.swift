@@ -33,7 +33,7 @@ enum ErrorCode: UInt32, Sendable {
     case enhanceYourCalm = 0xB
 }
 
-/// The settings of HTTP/2 (RFC 9113, section 6.5.2).
+/// The identifiers of HTTP/2's settings (RFC 9113, section 6.5.2). A SETTINGS frame has a value for each identifier.
 enum Setting {
     static let headerTableSize: UInt16 = 1
     static let enablePush: UInt16 = 2

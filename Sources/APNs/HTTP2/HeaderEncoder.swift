@@ -237,13 +237,13 @@ struct HeaderEncoder: ~Copyable {
                 count: Self.writeDecimal(expirationSeconds, to: start) - start
             )
         }
-        recordInsertion(.expiration)
+        noteInsertion(.expiration)
         block += encodeName(.identifier)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.writeIdentifier(identifier, to: start) - start)
         }
-        recordInsertion(.identifier)
+        noteInsertion(.identifier)
         rebuildReusableFields()
         precondition(block.count <= blockBytesMax)
         UnsafeMutableRawBufferPointer(start: output, count: block.count).copyBytes(from: block)
@@ -301,7 +301,7 @@ struct HeaderEncoder: ~Copyable {
         } else {
             block += encodeName(field)
             Self.append(text: fieldValues[field.rawValue], to: &block)
-            recordInsertion(field)
+            noteInsertion(field)
         }
     }
 
@@ -327,7 +327,7 @@ struct HeaderEncoder: ~Copyable {
         StaticHeaders.count + insertedEntryCount - insertionNumbers[field.rawValue]
     }
 
-    private mutating func recordInsertion(_ field: Field) {
+    private mutating func noteInsertion(_ field: Field) {
         guard addsTableEntries, insertionNumbers[field.rawValue] < 0 else { return }
         insertionNumbers[field.rawValue] = insertedEntryCount
         insertedEntryCount += 1

@@ -138,6 +138,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         fail("\(endpoint.authority): no response within \(endpoint.timeoutMilliseconds) ms")
     }
 
+    /// The exchange watches one descriptor itself: that of `cancellationWakeup`.
     func descriptorReady(_ events: Interest) { fail("the request was cancelled") }
 
     // MARK: - Events of the TLS stream

@@ -64,7 +64,7 @@ extension DeviceModel {
         if case .activity(let activity) = entry.owner {
             activities[activity].pushStatistics.addPush(priority: priority, atMilliseconds: nowMilliseconds)
         }
-        if !isOnline(entry.owner) { return recordEffect(.missed, for: entry.owner) }
+        if !isOnline(entry.owner) { return noteEffect(.missed, for: entry.owner) }
         if entry.state == .acceptedWithoutEffect {
             acceptedForDeadTokenCount += 1
             return .acceptedForDeadToken
@@ -73,7 +73,7 @@ extension DeviceModel {
         do throws(PushPayload.Fault) {
             payload = try PushPayload(body, tape: &tape)
         } catch {
-            return recordEffect(.malformed, for: entry.owner, problem: "\(error)")
+            return noteEffect(.malformed, for: entry.owner, problem: "\(error)")
         }
         switch entry.owner {
         case .activity(let activity):
@@ -90,7 +90,7 @@ extension DeviceModel {
         }
     }
 
-    private mutating func recordEffect(
+    private mutating func noteEffect(
         _ effect: PushEffect,
         for owner: TokenTable.Owner,
         problem: String? = nil
@@ -120,39 +120,39 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) -> PushEffect {
         let owner = TokenTable.Owner.activity(index)
-        guard activities[index].isActive else { return recordEffect(.ignoredAfterEnd, for: owner) }
+        guard activities[index].isActive else { return noteEffect(.ignoredAfterEnd, for: owner) }
         guard payload.event != .start else {
-            return recordEffect(.wrongToken, for: owner, problem: "start on an update token")
+            return noteEffect(.wrongToken, for: owner, problem: "start on an update token")
         }
         if priority == 10, !activities[index].budget.draw(from: rules.updateBudget, nowMilliseconds: nowMilliseconds) {
-            return recordEffect(.overBudget, for: owner)
+            return noteEffect(.overBudget, for: owner)
         }
         if payload.event == .update {
-            if payload.timestamp < activities[index].shownTimestamp { return recordEffect(.ignoredOld, for: owner) }
+            if payload.timestamp < activities[index].shownTimestamp { return noteEffect(.ignoredOld, for: owner) }
             guard payload.timestamp <= nowMilliseconds / 1_000 + DeviceRules.timestampAheadSecondsMax else {
-                return recordEffect(.ignoredFuture, for: owner)
+                return noteEffect(.ignoredFuture, for: owner)
             }
             guard payload.contentStateIndex != nil else {
-                return recordEffect(.undecodable, for: owner, problem: "update without content-state")
+                return noteEffect(.undecodable, for: owner, problem: "update without content-state")
             }
         }
         if let contentState = payload.contentStateIndex {
             let shape = types[activities[index].typeIndex].contentState
             let decoding = shape.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
             if let mismatch = decoding.mismatch {
-                return recordEffect(.undecodable, for: owner, problem: shape.describe(mismatch))
+                return noteEffect(.undecodable, for: owner, problem: shape.describe(mismatch))
             }
             activities[index].suspiciousDateCount += decoding.suspiciousDateCount
         }
         show(payload, tape, on: index, priority: priority, nowMilliseconds: nowMilliseconds)
-        guard payload.event == .end else { return recordEffect(.shown, for: owner) }
+        guard payload.event == .end else { return noteEffect(.shown, for: owner) }
         activities[index]
             .end(
                 atMilliseconds: nowMilliseconds,
                 dismissalAtMilliseconds: payload.dismissalDateSeconds.map(Self.milliseconds)
             )
         retireToken(of: index, as: .expiredToken)
-        return recordEffect(.ended, for: owner)
+        return noteEffect(.ended, for: owner)
     }
 
     /// Shows the content of a push and rings its alert. If an end has a lower timestamp than the shown content, its
@@ -219,17 +219,17 @@ extension DeviceModel {
     ) -> PushEffect {
         let owner = TokenTable.Owner.pushToStart(phone: phone, type: type)
         guard payload.event == .start else {
-            return recordEffect(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
+            return noteEffect(.wrongToken, for: owner, problem: "\(payload.event) on a push-to-start token")
         }
         guard PushPayload.isCompleteAlert(tape, at: payload.alertIndex) else {
-            return recordEffect(.incompleteAlert, for: owner, problem: "start without a complete alert")
+            return noteEffect(.incompleteAlert, for: owner, problem: "start without a complete alert")
         }
         guard let name = payload.attributesTypeIndex, tape[name].kind == .string, tape.string(name) == types[type].name
         else {
-            return recordEffect(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
+            return noteEffect(.wrongAttributesType, for: owner, problem: "attributes-type is not \(types[type].name)")
         }
         guard let attributes = payload.attributesIndex, let contentState = payload.contentStateIndex else {
-            return recordEffect(.undecodable, for: owner, problem: "start without attributes or content-state")
+            return noteEffect(.undecodable, for: owner, problem: "start without attributes or content-state")
         }
         let (suspiciousDateCount, problem) = decode(
             tape,
@@ -238,19 +238,19 @@ extension DeviceModel {
             type: type,
             nowMilliseconds: nowMilliseconds
         )
-        if let problem { return recordEffect(.undecodable, for: owner, problem: problem) }
+        if let problem { return noteEffect(.undecodable, for: owner, problem: problem) }
         var channel: Int?
         if let channelIndex = payload.inputPushChannelIndex {
             let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
             channel = channels.find(identifier, appIndex: phones[phone].appIndex)
             if channel == nil {
                 let problem = "input-push-channel is not registered: \(identifier)"
-                return recordEffect(.unknownChannel, for: owner, problem: problem)
+                return noteEffect(.unknownChannel, for: owner, problem: problem)
             }
         }
         guard activities.count < Self.activitiesMax,
             phones[phone].startBudget.draw(from: rules.startBudget, nowMilliseconds: nowMilliseconds)
-        else { return recordEffect(.overBudget, for: owner) }
+        else { return noteEffect(.overBudget, for: owner) }
         if isDuplicateStart(
             payload,
             tape,
@@ -277,7 +277,7 @@ extension DeviceModel {
         activities[index].suspiciousDateCount += suspiciousDateCount
         completeStart(index, payload, tape, on: channel, priority: priority, nowMilliseconds: nowMilliseconds)
         activities[index].effects[.started] += 1
-        return recordEffect(.started, for: owner)
+        return noteEffect(.started, for: owner)
     }
 
     /// Applies the rest of a start by push to the new activity: dates, relevance and alert. Then subscribes the

@@ -66,7 +66,7 @@ extension DeviceModel {
 
     /// Records the time at which a connection ended or became half open. The client may have missed the last
     /// responses on the connection, so it may send their pushes again.
-    mutating func recordLostResponses(atMilliseconds: Int64) {
+    mutating func noteLostResponses(atMilliseconds: Int64) {
         lostResponseMoments.append(atMilliseconds)
     }
 

@@ -16,10 +16,10 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed before `wait` had added them to `waiters`. `wait` must not add them
-        /// afterwards, because their timeout is over and would not wake them. A reader that was woken just before its
-        /// deadline is here too, until its `wait` returns.
-        var expiredWaiterIdentifiers: Set<Int> = []
+        /// Readers whose deadline passed while they were not in `waiters`. Each stays here until its `wait` returns.
+        /// Some were woken just before the deadline. For others, `wait` had not added them yet. It must not add them
+        /// afterwards, because their timeout is over and would not wake them.
+        var identifiersPastDeadline: Set<Int> = []
     }
 
     private let state = Mutex(State())
@@ -69,7 +69,7 @@ final class RegistrationNotifier: Sendable {
         }
         let isAllowed = await withCheckedContinuation { continuation in
             let isAllowed: Bool? = state.withLock { state in
-                if state.expiredWaiterIdentifiers.remove(identifier) != nil || state.registrationCount != cursor
+                if state.identifiersPastDeadline.remove(identifier) != nil || state.registrationCount != cursor
                     || state.isClosed
                 {
                     return true
@@ -82,14 +82,14 @@ final class RegistrationNotifier: Sendable {
         }
         timeout.cancel()
         await timeout.value
-        state.withLock { _ = $0.expiredWaiterIdentifiers.remove(identifier) }
+        state.withLock { _ = $0.identifiersPastDeadline.remove(identifier) }
         return isAllowed
     }
 
     private func expireWaiter(_ identifier: Int) {
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: identifier)
-            if waiter == nil { state.expiredWaiterIdentifiers.insert(identifier) }
+            if waiter == nil { state.identifiersPastDeadline.insert(identifier) }
             return waiter
         }
         waiter?.continuation.resume(returning: true)

@@ -22,8 +22,8 @@ struct JSONTape: ~Copyable {
         /// part of it.
         var start: UInt32
         var end: UInt32
-        /// The index of the value that follows this one and its contents. While the scanner reads a container, this has
-        /// another meaning: the index of the container around it plus one; 0: there is none.
+        /// After the scan: the index of the value that follows this one and its contents. During the scan, a container
+        /// that is not closed yet has here the index of the container around it plus one; 0: there is none.
         var nextIndex: UInt32
     }
 

@@ -79,24 +79,24 @@ struct RequestHead {
         case 7:
             if isEqual(name, ":method") {
                 setMethod(value)
-            } else if isEqual(name, "apns-id"), recordIfFirst(.identifier) {
+            } else if isEqual(name, "apns-id"), noteIfFirst(.identifier) {
                 isMessageIdentifierValid = Self.isUUID(value)
                 if isMessageIdentifierValid { identifierByteCount = memory.store(value, in: RequestMemory.identifier) }
             }
         case 10:
             // A value that is too long for the memory cannot be a topic. It is stored as an empty topic.
-            if isEqual(name, "apns-topic"), recordIfFirst(.topic) {
+            if isEqual(name, "apns-topic"), noteIfFirst(.topic) {
                 topicByteCount = memory.store(value, in: RequestMemory.topic)
             }
         case 13:
-            if isEqual(name, "authorization") { return recordIfFirst(.authorization) }
-            if isEqual(name, "apns-priority"), recordIfFirst(.priority) { setPriority(value) }
+            if isEqual(name, "authorization") { return noteIfFirst(.authorization) }
+            if isEqual(name, "apns-priority"), noteIfFirst(.priority) { setPriority(value) }
         case 14:
-            if isEqual(name, "apns-push-type"), recordIfFirst(.pushType) {
+            if isEqual(name, "apns-push-type"), noteIfFirst(.pushType) {
                 hasLiveActivityPushType = isEqual(value, "liveactivity")
             }
         case 15:
-            if isEqual(name, "apns-expiration"), recordIfFirst(.expiration) {
+            if isEqual(name, "apns-expiration"), noteIfFirst(.expiration) {
                 let seconds = parseUnsignedDecimal(value)
                 isExpirationValid = seconds != nil
                 expirationSeconds = seconds ?? -1
@@ -104,7 +104,7 @@ struct RequestHead {
                 addChannelField(name: name, value: value, memory: memory)
             }
         case 16:
-            if isEqual(name, "apns-collapse-id"), recordIfFirst(.collapseIdentifier) {
+            if isEqual(name, "apns-collapse-id"), noteIfFirst(.collapseIdentifier) {
                 isCollapseIdentifierValid = value.count <= Self.collapseIdentifierBytesMax
             }
         default: break
@@ -113,7 +113,7 @@ struct RequestHead {
     }
 
     /// Notes that the request has this field. Returns whether this is the first field with its name.
-    private mutating func recordIfFirst(_ field: FieldSet) -> Bool {
+    private mutating func noteIfFirst(_ field: FieldSet) -> Bool {
         guard seenFields.insert(field).inserted else {
             hasDuplicateField = true
             return false
@@ -147,10 +147,10 @@ struct RequestHead {
         value: UnsafeRawBufferPointer,
         memory: RequestMemory
     ) {
-        if isEqual(name, "apns-channel-id"), recordIfFirst(.channel) {
+        if isEqual(name, "apns-channel-id"), noteIfFirst(.channel) {
             isChannelValid = Self.isChannelIdentifier(value)
             if isChannelValid { channelByteCount = memory.store(value, in: RequestMemory.channel) }
-        } else if isEqual(name, "apns-request-id"), recordIfFirst(.requestIdentifier) {
+        } else if isEqual(name, "apns-request-id"), noteIfFirst(.requestIdentifier) {
             isMessageIdentifierValid = Self.isUUID(value)
             if isMessageIdentifierValid { identifierByteCount = memory.store(value, in: RequestMemory.identifier) }
         }

@@ -41,16 +41,16 @@ extension ServerConnection {
 
     /// Tells the device model that the client may have lost the latest responses. If the client then sends one of these
     /// pushes again, the model does not count this as certainly a fault of the client (``SenderFaultCounts``).
-    func recordLostResponses() {
+    func noteLostResponses() {
         guard service == .push else { return }
         let nowMilliseconds = server.simulatedNowMilliseconds
-        server.setup.sharedModel.withModel { $0.recordLostResponses(atMilliseconds: nowMilliseconds) }
+        server.setup.sharedModel.withModel { $0.noteLostResponses(atMilliseconds: nowMilliseconds) }
     }
 
     func becomeHalfOpen(stopsReading: Bool) {
         guard phase == .serving || phase == .draining, !isHalfOpen else { return }
         isHalfOpen = true
-        recordLostResponses()
+        noteLostResponses()
         server.statistics.silencedConnectionCount += 1
         hasStoppedReading = stopsReading
         if stopsReading { stream?.pauseReading() }
@@ -60,7 +60,7 @@ extension ServerConnection {
     func closeWithoutCloseNotify() {
         guard phase != .closed else { return }
         server.statistics.cutConnectionCount += 1
-        recordLostResponses()
+        noteLostResponses()
         freeSession()
         stream?.closeWithoutCloseNotify()
         stream = nil

@@ -379,7 +379,7 @@ extension ServerConnection: StreamHandler {
     }
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
-        if !isHalfOpen { recordLostResponses() }
+        if !isHalfOpen { noteLostResponses() }
         close()
     }
 

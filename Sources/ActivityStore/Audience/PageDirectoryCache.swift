@@ -8,8 +8,8 @@ import Redis
 /// script `append` checks the bounds in the page itself. The table has a fixed number of places. If two segments have
 /// the same place, the newer directory replaces the older one.
 struct PageDirectoryCache: ~Copyable {
-    /// The number of places in the table: one for each segment of 32 audiences. A power of two, because the lowest bits
-    /// of a hash choose the place.
+    /// The number of places in the table: enough for 32 audiences, each of which has 256 segments. A power of two,
+    /// because the lowest bits of a hash choose the place.
     static let capacity = 8_192
     /// The maximum number of lower bounds in all cached directories together. These bounds take 4 MiB. In large
     /// audiences a page has about 200 members, so the bounds are enough for about 200 million members. Beyond this

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The part of the model of an activity that decides by time whether an update or a push is allowed now: when the
-/// activity began, its budget, and its spacing after a 429. Times are UNIX milliseconds.
+/// What the model of an activity keeps for its limits in time: until when Redis admits updates, how much of the budget
+/// is left, and how long the spacing is after a 429. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
     /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
     public internal(set) var beganAtMilliseconds: Int64

@@ -58,8 +58,10 @@ extension Audiences {
             broadcasts[oldest].phase == .finished
         {
             let slot = broadcasts[oldest]
-            if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch)
-            {
+            if let partition = partitions.partition(
+                slot.record.partitionIndex,
+                assignmentEpoch: slot.record.assignmentEpoch
+            ) {
                 partition.pointee.ledger.settle(slot.record.offset)
                 partition.pointee.unsettledRecordCount -= 1
             }
@@ -214,7 +216,7 @@ extension Audiences {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for rawIndex in 0..<channels.indexBound {
             let channel = ChannelIndex(rawValue: rawIndex)
-            guard channels.isInUse(channel), channels[channel].partition == index,
+            guard channels.isInUse(channel), channels[channel].partitionIndex == index,
                 channels[channel].assignmentEpoch == assignmentEpoch
             else { continue }
             channels[channel].enter(phase)
@@ -236,7 +238,7 @@ extension Audiences {
     private mutating func noteDroppedBroadcastsOfOtherPartitions(of channel: ChannelIndex) {
         var broadcast = channels[channel].broadcastUnderWay
         while broadcast != .null {
-            if broadcasts[broadcast].record.partition != channels[channel].partition {
+            if broadcasts[broadcast].record.partitionIndex != channels[channel].partitionIndex {
                 let assignmentEpoch = noteDroppedBeforeResponse(
                     broadcasts[broadcast].record,
                     ofApp: channels[channel].key.appIndex

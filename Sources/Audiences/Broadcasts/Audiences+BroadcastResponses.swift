@@ -14,7 +14,7 @@ extension Audiences {
         let (appIndex, environment) = appAndEnvironment(ofChannel: channel)
         apps[appIndex].inFlightPushCounts[environment] -= 1
         channels[channel].broadcastUnderWay = .null
-        recordResponse(result, of: broadcast)
+        noteResponse(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
         switch result.disposition {
         case .accepted:
@@ -22,7 +22,7 @@ extension Audiences {
                 channels[channel].spacingMilliseconds
             )
             finishBroadcast(broadcast, .delivered, now: now)
-        case .rejected where recordMissingStorage(of: channel, from: result.reason):
+        case .rejected where noteMissingStorage(of: channel, from: result.reason):
             retryBroadcast(broadcast, pauseMilliseconds: 0, now: now)
         // If the producer manages the channel, only the producer may create a new one. For an end, a new channel
         // would have no subscribers, and nothing would delete it. So in both cases the broadcast fails.
@@ -48,7 +48,7 @@ extension Audiences {
         if channels.isInUse(channel) { advance(channel: channel, now: now) }
     }
 
-    private mutating func recordResponse(_ result: PushResult, of broadcast: BroadcastIndex) {
+    private mutating func noteResponse(_ result: PushResult, of broadcast: BroadcastIndex) {
         guard result.status != 0 else { return }
         let slot = broadcasts.mutableAddress(of: broadcast)
         slot.pointee.httpStatus = result.status

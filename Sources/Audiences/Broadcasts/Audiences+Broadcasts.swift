@@ -16,7 +16,7 @@ extension Audiences {
     /// later. (R30)
     mutating func receiveBroadcast(_ incoming: IncomingFanoutRecord, to apnsChannel: AudienceChannel, now: Moment) {
         let (record, command, value) = (incoming.record, incoming.command, incoming.value)
-        guard let partition = partitions[record.partition] else { return }
+        guard let partition = partitions[record.partitionIndex] else { return }
         let key = ChannelKey(
             appIndex: incoming.appIndex,
             digest: command.channel.isAbsent
@@ -26,7 +26,7 @@ extension Audiences {
                 },
             environment: apnsChannel.environment
         )
-        guard ensureRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
+        guard ensureRoomForBroadcast(key, at: record.offset, of: record.partitionIndex, now: now) else {
             return partition.pointee.passedOverRecords
                 .insert(
                     record.offset,
@@ -38,7 +38,7 @@ extension Audiences {
         partition.pointee.unsettledRecordCount += 1
         let assignmentEpoch = partition.pointee.assignmentEpoch
         let channel =
-            channelsByKey[key] ?? addChannel(key, apnsChannel, command, value, record.partition, assignmentEpoch)
+            channelsByKey[key] ?? addChannel(key, apnsChannel, command, value, record.partitionIndex, assignmentEpoch)
         let fanoutRecord = makeFanoutRecord(incoming, assignmentEpoch: assignmentEpoch, now: now)
         let broadcast = addBroadcast(fanoutRecord, to: channel)
         let last = channels[channel].newestBroadcast
@@ -56,7 +56,7 @@ extension Audiences {
         _ apnsChannel: AudienceChannel,
         _ command: Command,
         _ value: UnsafeRawBufferPointer,
-        _ partition: UInt32,
+        _ partitionIndex: UInt32,
         _ assignmentEpoch: UInt32
     ) -> ChannelIndex {
         let isManagedByProducer = !command.channel.isAbsent
@@ -66,7 +66,7 @@ extension Audiences {
                 key: key,
                 audienceOrChannelIdentifier: identifier,
                 isManagedByProducer: isManagedByProducer,
-                partition: partition,
+                partitionIndex: partitionIndex,
                 assignmentEpoch: assignmentEpoch,
                 apnsChannel: apnsChannel
             )

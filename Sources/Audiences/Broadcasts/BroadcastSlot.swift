@@ -115,7 +115,8 @@ struct ChannelSlot: BitwiseCopyable {
     /// Whether the producer manages the channel itself. The producer's commands then name the channel, and no
     /// audience.
     var isManagedByProducer: Bool
-    var partition: UInt32
+    /// The index of the partition of the fan-out topic that the channel belongs to, in the core's table of partitions.
+    var partitionIndex: UInt32
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.running
     /// The channel's id at APNs and its storage policy, from the latest fan-out record or response of `ChannelKeeper`. The

@@ -40,7 +40,7 @@ extension Audiences {
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise responds with
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.
-    mutating func recordMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
+    mutating func noteMissingStorage(of channel: ChannelIndex, from reason: UnsafeRawBufferPointer) -> Bool {
         guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
             reason.elementsEqual("BadExpirationDate".utf8)
         else { return false }

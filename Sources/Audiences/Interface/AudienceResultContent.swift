@@ -65,12 +65,12 @@ extension Audiences {
         _ times: ResponseTimes,
         isSuperseded: Bool
     ) -> AudienceResultContent {
-        AudienceResultContent(
+        let partition = partitions.partition(record.partitionIndex, assignmentEpoch: record.assignmentEpoch)
+        return AudienceResultContent(
             outcome: isSuperseded ? .superseded : members.outcome,
             recordTimestampMilliseconds: record.instruction.recordTimestampMilliseconds,
             lastResponseAtWallMilliseconds: times.lastResponseAtMilliseconds,
-            partition: partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch)?.pointee.number
-                ?? -1,
+            partition: partition?.pointee.number ?? -1,
             offset: record.offset,
             receivedAtWallMilliseconds: record.receivedAtWallMilliseconds,
             event: record.event,

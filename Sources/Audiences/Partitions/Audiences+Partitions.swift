@@ -94,7 +94,7 @@ extension Audiences {
         guard let assignmentEpoch = partitions[index]?.pointee.assignmentEpoch else { return }
         for rawIndex in 0..<rounds.indexBound {
             let round = RoundIndex(rawValue: rawIndex)
-            guard rounds.isInUse(round), rounds[round].partition == index,
+            guard rounds.isInUse(round), rounds[round].partitionIndex == index,
                 rounds[round].assignmentEpoch == assignmentEpoch
             else { continue }
             body(&self, round)

@@ -41,13 +41,16 @@ extension Audiences {
         // passed-over record of its own partition. In another partition, passed-over records of all ranges of the app
         // count.
         let firstPassedOverOffset =
-            rounds[round].partition == index
+            rounds[round].partitionIndex == index
             ? rounds[round].versions.firstPassedOverOffset : firstPassedOverOffsetOfApp
         return offset <= firstPassedOverOffset ?? .max && mayAddVersionOrBroadcast(appIndex)
     }
 
     private func isPartitionAssigned(of round: RoundIndex) -> Bool {
-        let partition = partitions.partition(rounds[round].partition, assignmentEpoch: rounds[round].assignmentEpoch)
+        let partition = partitions.partition(
+            rounds[round].partitionIndex,
+            assignmentEpoch: rounds[round].assignmentEpoch
+        )
         return partition.map { $0.pointee.phase == .assigned } ?? false
     }
 
@@ -96,13 +99,13 @@ extension Audiences {
     /// Passes over a record for which there is no room: leaves it unsettled. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
-        partitions[record.partition]?.pointee.passedOverRecords
+        partitions[record.partitionIndex]?.pointee.passedOverRecords
             .insert(offset, of: key.appIndex, admittedAtWallMilliseconds: instruction.admittedAtWallMilliseconds)
         guard let round = roundsByKey[key] else { return }
         // Note only offsets of the round's own partition, for two reasons. Offsets of two partitions cannot be
         // compared. And if the other partition is revoked, this lane does not read the record again, so the noted
         // offset would stay.
-        if rounds[round].partition == record.partition {
+        if rounds[round].partitionIndex == record.partitionIndex {
             rounds[round].versions.firstPassedOverOffset = min(
                 rounds[round].versions.firstPassedOverOffset ?? .max,
                 offset
@@ -120,9 +123,12 @@ extension Audiences {
     /// to the fan-out topic, a round or channel may have records of several partitions. This lane still has the others,
     /// so it must itself read their records again: it treats them as passed over.
     mutating func noteDropped(_ record: FanoutRecord, ofApp appIndex: UInt16) {
-        guard let partition = partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) else {
-            return
-        }
+        guard
+            let partition = partitions.partition(
+                record.partitionIndex,
+                assignmentEpoch: record.assignmentEpoch
+            )
+        else { return }
         partition.pointee.unsettledRecordCount -= 1
         guard partition.pointee.phase == .assigned else { return }
         partition.pointee.passedOverRecords
@@ -212,7 +218,7 @@ extension Audiences {
         partition.pointee.lastRewindAtMilliseconds = now.monotonicMilliseconds
         for rawIndex in 0..<rounds.indexBound {
             let round = RoundIndex(rawValue: rawIndex)
-            guard rounds.isInUse(round), rounds[round].partition == index,
+            guard rounds.isInUse(round), rounds[round].partitionIndex == index,
                 rounds[round].assignmentEpoch == partition.pointee.assignmentEpoch,
                 let firstPassedOverOffset = rounds[round].versions.firstPassedOverOffset,
                 firstPassedOverOffset >= offset

@@ -22,7 +22,7 @@ extension Audiences {
             preconditionFailure("the push of a response belongs to a member")
         }
         decrementInFlightPushCounts(round, push.environment)
-        recordResponseTimes(of: push.rangeVersion, result)
+        noteResponseTimes(of: push.rangeVersion, result)
         guard rounds[round].phase != .abandoned else { return releaseAbandonedMember(tag, of: round, now: now) }
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
@@ -30,8 +30,8 @@ extension Audiences {
         // The refusal of a token is trusted if APNs has accepted other tokens of this pool lately. Otherwise the
         // environment or the topic may be wrong for all tokens, and the core sends the push again later.
         case .tokenSuspect where result.isTokenRefusalTrusted: tokenRefused(tag, push, result, now: now)
-        case .topicSuspect where result.isTokenRefusalTrusted: recordRefusal(tag, push, .failed, result, now: now)
-        case .rejected, .channelGone: recordRefusal(tag, push, .failed, result, now: now)
+        case .topicSuspect where result.isTokenRefusalTrusted: noteRefusal(tag, push, .failed, result, now: now)
+        case .rejected, .channelGone: noteRefusal(tag, push, .failed, result, now: now)
         case .retrySoon, .retryLater, .throttled, .ambiguous, .tokenSuspect, .topicSuspect:
             retryMember(tag, push, result, now: now)
         }
@@ -66,7 +66,7 @@ extension Audiences {
         }
     }
 
-    private mutating func recordResponseTimes(of rangeVersion: RangeVersionIndex, _ result: PushResult) {
+    private mutating func noteResponseTimes(of rangeVersion: RangeVersionIndex, _ result: PushResult) {
         let slot = rangeVersions.mutableAddress(of: rangeVersion)
         guard result.status != 0 else { return }
         if slot.pointee.times.firstResponseAtMilliseconds < 0 {
@@ -182,10 +182,10 @@ extension Audiences {
         {
             return retryMember(tag, push, result, now: now)
         }
-        recordRefusal(tag, push, .unregistered, result, now: now)
+        noteRefusal(tag, push, .unregistered, result, now: now)
     }
 
-    private mutating func recordRefusal(
+    private mutating func noteRefusal(
         _ tag: PushTag,
         _ push: MemberPush,
         _ outcome: MemberOutcome,

@@ -179,7 +179,10 @@ extension Audiences {
 
     private mutating func settle(_ rangeVersion: RangeVersionIndex) {
         let slot = rangeVersions[rangeVersion]
-        if let partition = partitions.partition(slot.record.partition, assignmentEpoch: slot.record.assignmentEpoch) {
+        if let partition = partitions.partition(
+            slot.record.partitionIndex,
+            assignmentEpoch: slot.record.assignmentEpoch
+        ) {
             partition.pointee.ledger.settle(slot.record.offset)
             partition.pointee.unsettledRecordCount -= 1
         }

@@ -162,7 +162,7 @@ extension Audiences {
         var rangeVersion = rounds[round].versions.first
         while rangeVersion != .null {
             if rangeVersions[rangeVersion].phase == .underWay,
-                rangeVersions[rangeVersion].record.partition != rounds[round].partition
+                rangeVersions[rangeVersion].record.partitionIndex != rounds[round].partitionIndex
             {
                 let assignmentEpoch = noteDroppedBeforeResponse(
                     rangeVersions[rangeVersion].record,

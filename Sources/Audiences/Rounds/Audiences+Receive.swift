@@ -16,7 +16,7 @@ extension Audiences {
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
-        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
+        guard let partition = partitions[record.partitionIndex], partition.pointee.phase == .assigned,
             receiveOffset(record.offset, of: partition, now: now)
         else { return }
         guard let incoming = decode(record, instruction, droppedFields: droppedFields) else {
@@ -31,7 +31,7 @@ extension Audiences {
             range: incoming.instruction.range,
             isForStarts: incoming.command.event == .start
         )
-        guard hasRoom(for: key, at: record.offset, of: record.partition) else {
+        guard hasRoom(for: key, at: record.offset, of: record.partitionIndex) else {
             return passOver(record, incoming.instruction, key, now: now)
         }
         partition.pointee.passedOverRecords.remove(record.offset)
@@ -129,7 +129,7 @@ extension Audiences {
         let layout = Body.write(command, from: value, into: body.mutableBuffer)
         Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBuffer, layout)
         return FanoutRecord(
-            partition: incoming.record.partition,
+            partitionIndex: incoming.record.partitionIndex,
             assignmentEpoch: assignmentEpoch,
             offset: incoming.record.offset,
             receivedAtWallMilliseconds: now.wallMilliseconds,
@@ -156,7 +156,7 @@ extension Audiences {
     ) -> RangeVersionIndex {
         let (command, value) = (incoming.command, incoming.value)
         let audience = unescaped(command.audience, from: value)
-        let round = roundsByKey[key] ?? addRound(key, audience, record.partition, record.assignmentEpoch)
+        let round = roundsByKey[key] ?? addRound(key, audience, record.partitionIndex, record.assignmentEpoch)
         // An existing round has its own copy of the id, so this copy is not needed.
         if rounds[round].audienceIdentifier.bytes.baseAddress != audience.bytes.baseAddress { audience.free() }
         let slot = RangeVersionSlot(
@@ -190,7 +190,7 @@ extension Audiences {
     private mutating func addRound(
         _ key: RoundKey,
         _ audience: HeapBytes,
-        _ partition: UInt32,
+        _ partitionIndex: UInt32,
         _ assignmentEpoch: UInt32
     )
         -> RoundIndex
@@ -200,7 +200,7 @@ extension Audiences {
             RoundSlot(
                 key: key,
                 audienceIdentifier: audience,
-                partition: partition,
+                partitionIndex: partitionIndex,
                 assignmentEpoch: assignmentEpoch,
                 claim: RoundClaim(number: randomness.next()),
                 progress: RoundProgress(positionsPerLap: ordinals.upperBound - ordinals.lowerBound)

@@ -115,7 +115,7 @@ extension Audiences {
         case .awaitingClaim: claimAgain(round, now: now)
         case .ending, .draining: break
         }
-        recordCheckpointIfDue(round, now: now)
+        storeCheckpointIfDue(round, now: now)
         freeIfFinished(round, now: now)
     }
 
@@ -148,7 +148,7 @@ extension Audiences {
     /// read the record from another partition and settled it there.
     private mutating func stopAwaitingVersionsIfDue(_ round: RoundIndex, now: Moment) -> Bool {
         let lastRecordAtMilliseconds = partitions.partition(
-            rounds[round].partition,
+            rounds[round].partitionIndex,
             assignmentEpoch: rounds[round].assignmentEpoch
         )?
         .pointee

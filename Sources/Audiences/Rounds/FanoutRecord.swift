@@ -17,7 +17,8 @@ struct IncomingFanoutRecord {
 /// A record of the fan-out topic. It brings a command to the members of one range of an audience (``SegmentRange``), to
 /// a channel of the audience, or to a channel that the command itself names.
 struct FanoutRecord: BitwiseCopyable {
-    var partition: UInt32
+    /// The index of the record's partition in the core's table of partitions.
+    var partitionIndex: UInt32
     var assignmentEpoch: UInt32
     var offset: Int64
     /// When this lane received the record, UNIX milliseconds.
@@ -60,7 +61,9 @@ struct FanoutRecord: BitwiseCopyable {
     /// has been released. When this record's version or broadcast ends, the offset of the duplicate settles. If the
     /// version or broadcast is dropped instead, the duplicate is read again.
     mutating func takePartitionAndOffset(of duplicate: FanoutRecord) {
-        (partition, assignmentEpoch, offset) = (duplicate.partition, duplicate.assignmentEpoch, duplicate.offset)
+        partitionIndex = duplicate.partitionIndex
+        assignmentEpoch = duplicate.assignmentEpoch
+        offset = duplicate.offset
     }
 
     func freeBytes() {
@@ -75,7 +78,7 @@ extension Audiences {
     /// Whether the record's partition was released after the record was read. Such a record may still be in memory:
     /// after partitions were added to the fan-out topic, a round or channel of another partition may have it.
     func isPartitionReleased(of record: FanoutRecord) -> Bool {
-        partitions.partition(record.partition, assignmentEpoch: record.assignmentEpoch) == nil
+        partitions.partition(record.partitionIndex, assignmentEpoch: record.assignmentEpoch) == nil
     }
 
     func sentExpirationSeconds(of record: FanoutRecord, from seconds: Int64) -> Int64 {

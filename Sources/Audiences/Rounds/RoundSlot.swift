@@ -85,7 +85,7 @@ struct RoundSlot: BitwiseCopyable {
     let key: RoundKey
     var audienceIdentifier: HeapBytes
     /// The index of the partition of the fan-out topic that the round belongs to, in the core's table of partitions.
-    var partition: UInt32
+    var partitionIndex: UInt32
     /// The epoch of this assignment of the partition.
     var assignmentEpoch: UInt32
     private(set) var phase = Phase.claiming

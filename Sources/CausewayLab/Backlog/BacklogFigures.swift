@@ -1,5 +1,8 @@
 import Numbers
 
+/// What `BacklogRun` measured: a worker that works off a backlog of commands, compared with read runs. In a read run, a
+/// client of the lab (`DiscardingTopicReader`) only reads the whole backlog. The median read run is the one with the
+/// median duration.
 struct BacklogFigures: Codable, Equatable, RunFigures {
     var commands: Int
     var activities: Int
@@ -9,15 +12,14 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// Pushes that APNs accepted, as the simulated APNs counts them.
     var pushes: Int
     var phonesWithFinalScore: Int
-    /// The median of the times in which a client of the lab (`DiscardingTopicReader`) read the whole backlog. It reads
-    /// the backlog several times. Each time counts from the assignment of the client's partitions to the last record.
-    var medianReadingMilliseconds: Int64
-    /// The times of all of the lab's readings of the backlog, shortest first.
-    var readingDurationsMilliseconds: [Int64]
-    /// CPU time of the lab's process during the median reading. The client that reads runs in this process.
-    var labCPUDuringMedianReadingMilliseconds: Int64
-    /// CPU time of the broker during the median reading.
-    var brokerCPUDuringMedianReadingMilliseconds: Int64
+    /// The duration of the median read run, from the assignment of the client's partitions to the last record.
+    var medianReadRunMilliseconds: Int64
+    /// The durations of all read runs, shortest first.
+    var readRunDurationsMilliseconds: [Int64]
+    /// CPU time of the lab's process in the median read run. The client is part of this process.
+    var labCPUInMedianReadRunMilliseconds: Int64
+    /// CPU time of the broker in the median read run.
+    var brokerCPUInMedianReadRunMilliseconds: Int64
     /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64
     /// The time from the assignment of the worker's partitions to the last result record.
@@ -32,10 +34,10 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     /// The keys of the JSON. A key stays the same when its property gets a clearer name.
     private enum CodingKeys: String, CodingKey {
         case commands, activities, outcomes, pushes, phonesWithFinalScore
-        case medianReadingMilliseconds = "readingMilliseconds"
-        case readingDurationsMilliseconds = "readingsMilliseconds"
-        case labCPUDuringMedianReadingMilliseconds = "readingCPUMilliseconds"
-        case brokerCPUDuringMedianReadingMilliseconds = "medianReadingBrokerCPUMilliseconds"
+        case medianReadRunMilliseconds = "readingMilliseconds"
+        case readRunDurationsMilliseconds = "readingsMilliseconds"
+        case labCPUInMedianReadRunMilliseconds = "readingCPUMilliseconds"
+        case brokerCPUInMedianReadRunMilliseconds = "medianReadingBrokerCPUMilliseconds"
         case pushingMilliseconds, resultsMilliseconds, resultRecords, worker, brokerCPUMilliseconds
     }
 
@@ -48,21 +50,21 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
         return """
             \(Numeral.grouped(commands)) commands for \(Numeral.grouped(activities)) activities: \(outcomes)
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(phonesWithFinalScore)) phones show the final score
-            reading the topic alone        \(seconds(medianReadingMilliseconds)), the median of \(readingDurationsText)
-            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadingText(pushingMilliseconds)) times as long
-            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadingText(resultsMilliseconds)) times as long
+            reading the topic alone        \(seconds(medianReadRunMilliseconds)), the median of \(readRunDurationsText)
+            to the last push's response    \(seconds(pushingMilliseconds)), \(ratioToReadRunText(pushingMilliseconds)) times as long
+            to the last command's result   \(seconds(resultsMilliseconds)), \(ratioToReadRunText(resultsMilliseconds)) times as long
             records of results             \(Numeral.grouped(resultRecords))
-            CPU of that reading            \(seconds(labCPUDuringMedianReadingMilliseconds)), of the broker meanwhile \(seconds(brokerCPUDuringMedianReadingMilliseconds))
+            CPU of that reading            \(seconds(labCPUInMedianReadRunMilliseconds)), of the broker meanwhile \(seconds(brokerCPUInMedianReadRunMilliseconds))
             CPU of the worker              \(seconds(worker.cpuMilliseconds)), of the broker meanwhile \(seconds(brokerCPUMilliseconds))
             """
     }
 
-    private var readingDurationsText: String { readingDurationsMilliseconds.map(seconds).joined(separator: ", ") }
+    private var readRunDurationsText: String { readRunDurationsMilliseconds.map(seconds).joined(separator: ", ") }
 
     private func seconds(_ milliseconds: Int64) -> String { Numeral.seconds(milliseconds: milliseconds) }
 
-    private func ratioToReadingText(_ milliseconds: Int64) -> String {
-        medianReadingMilliseconds > 0
-            ? Numeral.oneDecimal(Double(milliseconds) / Double(medianReadingMilliseconds)) : "?"
+    private func ratioToReadRunText(_ milliseconds: Int64) -> String {
+        medianReadRunMilliseconds > 0
+            ? Numeral.oneDecimal(Double(milliseconds) / Double(medianReadRunMilliseconds)) : "?"
     }
 }

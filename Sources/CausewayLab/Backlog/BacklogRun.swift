@@ -103,7 +103,7 @@ final class BacklogRun {
 
         try registerPhones(phones, commandProducer)
         try produceBacklog(commandProducer)
-        // Measure the lab's own reading both before and after the worker's run, because the other load on the machine
+        // Measure read runs both before and after the worker's run, because the other load on the machine
         // changes.
         var readCosts = [try measureReadCost(), try measureReadCost()]
         let brokerCPUMillisecondsBefore = deployment.brokerCPUMilliseconds
@@ -121,7 +121,7 @@ final class BacklogRun {
         )
     }
 
-    /// What one reading of the backlog costs the broker and the client that reads.
+    /// What one read run costs the broker and the client that reads the backlog.
     private struct ReadCost {
         var milliseconds: Int64
         var cpuMilliseconds: Int64
@@ -246,10 +246,10 @@ final class BacklogRun {
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
             pushes: try phones.readAcceptedCounts().pushCount,
             phonesWithFinalScore: try phones.compare(with: feed).matchingPhoneCount,
-            medianReadingMilliseconds: medianCost.milliseconds,
-            readingDurationsMilliseconds: readCosts.map(\.milliseconds),
-            labCPUDuringMedianReadingMilliseconds: medianCost.cpuMilliseconds,
-            brokerCPUDuringMedianReadingMilliseconds: medianCost.brokerCPUMilliseconds,
+            medianReadRunMilliseconds: medianCost.milliseconds,
+            readRunDurationsMilliseconds: readCosts.map(\.milliseconds),
+            labCPUInMedianReadRunMilliseconds: medianCost.cpuMilliseconds,
+            brokerCPUInMedianReadRunMilliseconds: medianCost.brokerCPUMilliseconds,
             pushingMilliseconds: tally.lastResponseAtMilliseconds - assignedAtMilliseconds,
             resultsMilliseconds: reader.newestResultAtMilliseconds - assignedAtMilliseconds,
             resultRecords: reader.resultCount,

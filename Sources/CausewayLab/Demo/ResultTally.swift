@@ -69,7 +69,7 @@ struct ResultTally {
             if result.outcome == .accepted { addPush(result, isFreshnessCounted: false) }
             return
         }
-        guard recordFirstResult(result) else {
+        guard noteFirstResult(result) else {
             repeatedResultCount += 1
             return
         }
@@ -89,7 +89,7 @@ struct ResultTally {
     }
 
     /// Notes that the command has a result. Returns false if it already had one.
-    private mutating func recordFirstResult(_ result: ResultSummary) -> Bool {
+    private mutating func noteFirstResult(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
         while hasResultByPartitionAndOffset.count <= result.sourcePartition { hasResultByPartitionAndOffset.append([]) }
         if hasResultByPartitionAndOffset[result.sourcePartition].count <= offset {

@@ -18,8 +18,8 @@ extension Intake {
             noteUnlessMarked(partition)
             sendLaneOrder(.assign, partition, committedOffset: findCommittedOffset(of: partition))
         }
-        rereading.makePublicationDue()
-        rereading.makePartitionCountRequestDue()
+        rereading.requestPublicationSoon()
+        rereading.requestPartitionCountSoon()
         emptyAssignmentCheck.noteAssignment(isEmpty: assignments.assignedPartitions.isEmpty)
         if !emptyAssignmentCheck.isUnconfirmed { noteConsumerGroupState(.member) }
         writeLog(.partitionsAssigned, ["count": "\(partitions.count)"])

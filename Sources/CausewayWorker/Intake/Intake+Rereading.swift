@@ -47,11 +47,11 @@ struct RereadingState {
 
     /// Makes the Kafka thread publish the partitions' states soon, not only at the end of the usual interval.
     /// `StoreWatch` must write the marks of a new partition before many of the partition's records are settled.
-    mutating func makePublicationDue() { publicationDueMilliseconds = 0 }
+    mutating func requestPublicationSoon() { publicationDueMilliseconds = 0 }
 
     /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. Call this after each
     /// assignment: the cause of the assignment may be that the topic has new partitions.
-    mutating func makePartitionCountRequestDue() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
+    mutating func requestPartitionCountSoon() { (needsPartitionCount, offsetRequestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
     mutating func remove(_ partition: TopicPartition) {

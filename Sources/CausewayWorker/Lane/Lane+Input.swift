@@ -113,7 +113,7 @@ extension Lane {
         partitions[entryIndex].nextOffset = message.offset + 1
         metrics.add(.recordsReceived, Int(entry.topic))
         let record = IncomingRecord(
-            partition: indexInCore,
+            partitionIndex: indexInCore,
             offset: message.offset,
             timestampMilliseconds: message.timestampMilliseconds,
             key: message.key,

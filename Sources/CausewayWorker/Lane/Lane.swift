@@ -239,6 +239,9 @@ final class Lane: DescriptorHandler, TimerHandler, IterationEndHandler, LoggingT
         produceOutgoingAudienceRecords()
     }
 
+    /// Arms the timer for the time at which a core next has something to do. If this time becomes later, the timer
+    /// stays and fires too early. The end of that iteration arms it again. This costs less than moving the timer in
+    /// each iteration.
     private func armCoreTimer() {
         let dueMilliseconds = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
         guard dueMilliseconds < coreTimerDueMilliseconds else { return }

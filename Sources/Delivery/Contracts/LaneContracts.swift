@@ -118,8 +118,11 @@ struct LaneContracts: ~Copyable {
     }
 
     /// Returns why a state does not fit its app's contract, if `recentMismatches` has the state; nil: the state must be
-    /// compared with the contract. A start's mismatch is not used again: it may be in the attributes, whose position
-    /// differs from record to record.
+    /// compared with the contract.
+    ///
+    /// A remembered position counts from the start of the content state. The mismatch of a start may be in the
+    /// attributes, whose distance from the content state differs from record to record. So the position would be wrong
+    /// for another record, and a start's mismatch is not used again.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,

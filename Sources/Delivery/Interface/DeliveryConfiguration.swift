@@ -93,10 +93,11 @@ public struct DeliveryConfiguration: Sendable {
     package mutating func lengthenCarrierWait() {
         carrierWaitMilliseconds = max(
             carrierWaitMilliseconds,
-            reloadable.deferredDelayMilliseconds + Self.carrierWaitAfterDeferredDelayMilliseconds
+            reloadable.deferredDelayMilliseconds + Self.carrierWaitMarginMilliseconds
         )
     }
-    private static let carrierWaitAfterDeferredDelayMilliseconds: Int64 = 5_000
+    /// How much longer `carrierWaitMilliseconds` is, at least, than the delay of deferred commands.
+    private static let carrierWaitMarginMilliseconds: Int64 = 5_000
 
     func validate() {
         precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))

@@ -1,6 +1,8 @@
 /// A record from Kafka. Its pointers are valid only during the call that takes the record.
 public struct IncomingRecord {
-    public var partition: UInt32
+    /// The index of the record's partition in the core's table of partitions, which `assign` returned. It is not the
+    /// partition's number in Kafka.
+    public var partitionIndex: UInt32
     public var offset: Int64
     /// Kafka's timestamp of the record, UNIX milliseconds; -1: none.
     public var timestampMilliseconds: Int64
@@ -12,7 +14,7 @@ public struct IncomingRecord {
     public var trace: UnsafeRawBufferPointer
 
     public init(
-        partition: UInt32,
+        partitionIndex: UInt32,
         offset: Int64,
         timestampMilliseconds: Int64,
         key: UnsafeRawBufferPointer?,
@@ -20,7 +22,7 @@ public struct IncomingRecord {
         trace: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         self.trace = trace
-        self.partition = partition
+        self.partitionIndex = partitionIndex
         self.offset = offset
         self.timestampMilliseconds = timestampMilliseconds
         self.key = key

@@ -24,7 +24,9 @@ extension Delivery {
     /// - Returns: the partition; nil if the caller must ignore the record.
     @inline(__always)
     mutating func noteInLedger(_ record: IncomingRecord, now: Moment) -> UnsafeMutablePointer<Partition>? {
-        guard let partition = partitions[record.partition], partition.pointee.phase == .assigned else { return nil }
+        guard let partition = partitions[record.partitionIndex], partition.pointee.phase == .assigned else {
+            return nil
+        }
         switch partition.pointee.ledger.receive(record.offset) {
         case .accepted: break
         case .alreadySeen: return nil
@@ -44,8 +46,8 @@ extension Delivery {
 
     /// Whether the partition's ledger has room for `offset`. If not, the shell keeps the record until older
     /// records are settled.
-    public func hasRoom(for offset: Int64, partition: UInt32) -> Bool {
-        partitions[partition]?.pointee.ledger.hasRoom(for: offset) ?? true
+    public func hasRoom(for offset: Int64, partition partitionIndex: UInt32) -> Bool {
+        partitions[partitionIndex]?.pointee.ledger.hasRoom(for: offset) ?? true
     }
 
     /// Inlined, so that Swift builds the slot in place and does not copy it.

@@ -31,7 +31,7 @@ extension Outcome {
         case .unchanged: [.noResultIfReread, .tokenOfStartIsRegisteredAgain]
         case .duplicate: [.noResultIfReread, .tokenIsRegisteredAgain]
         case .superseded: [.noResultIfReread, .tokenIsRegisteredAgain, .alertMayBeUnsent]
-        // There is no usable token: it is missing.
+        // There is no usable token: it is missing, or APNs has said that the update token is dead.
         case .held: .commandStaysInRedis
         case .ended: [.noResultIfReread, .tokenIsRegisteredAgain, .activityHadEnded]
         case .expired: [.noResultIfReread, .tokenIsRegisteredAgain]

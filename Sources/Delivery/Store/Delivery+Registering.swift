@@ -2,20 +2,19 @@ import LiveActivity
 
 /// Registers tokens, and continues the commands that were held for a token.
 ///
-/// A command may also bring a token. Its admission registers the token, but only the reply to a registration returns a
-/// command that Redis holds for this token. So after outcomes that may leave such a command in Redis, the record
-/// registers the token once more before it settles (`planTokenRegistration`).
+/// Example: Redis holds starts of two activities for the token of one device. A registration of the device returns the
+/// older start. When Redis no longer holds this start, the same record registers the token again, and gets the other
+/// start. So the starts draw on the device's budget one after another.
 ///
-/// Redis may hold several starts for a device's token, one for each activity. Each registration returns the oldest of
-/// them. When Redis no longer holds that start, the same record registers the token again, until no start is left. So
-/// the starts draw on the device's budget one after another.
+/// A command may bring a token too. Its admission registers the token, but only the reply to a registration returns a
+/// held command. So after outcomes that may leave a held command in Redis, the command's record registers the token
+/// once more before it settles (`planTokenRegistration`).
 ///
-/// A stale registration registers no token. For a device, Redis still returns the next held start, which is sent with
-/// the newer token that Redis knows. Otherwise this start could be lost:
-/// 1. A registration has released the start. The start waits in a lane for its device's budget.
-/// 2. A newer registration of the device settles. The older one is now stale.
-/// 3. The partition of the older registration moves. Its next owner reads the older registration again, and only the
-///    reply to this record can return the start.
+/// The exception: a stale registration registers no token. But if it is a device's, it returns the next held start too,
+/// which is sent with the newer token. Otherwise this start could be lost:
+/// 1. A registration releases the start, which then waits in a lane. A newer registration of the device settles.
+/// 2. The partition of the older registration moves. Its next owner reads the older registration again, which is now
+///    stale. Only the reply to this record can return the start.
 extension Delivery {
     /// The maximum number of results that one record may have while it registers a token. The record has a result for
     /// its own command, if it is one, and one for each held command that the token releases. It settles only after the

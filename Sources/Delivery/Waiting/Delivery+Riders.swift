@@ -209,11 +209,11 @@ extension Delivery {
         records.removeAlert(fromBodyOf: record)
     }
 
-    /// Finishes the rider of `carrier` as superseded, because `counter` has or carries a newer alert. Either the rider
-    /// gets a result, or only `counter` counts it (`finishSuperseded`).
-    mutating func finishRider(of carrier: RecordIndex, countedBy counter: RecordIndex) {
+    /// Finishes the rider of `carrier` as superseded, because `countingCommand` has or carries a newer alert. Either
+    /// the rider gets a result, or only `countingCommand` counts it (`finishSuperseded`).
+    mutating func finishRider(of carrier: RecordIndex, countedBy countingCommand: RecordIndex) {
         guard let rider = records.removeRider(of: carrier) else { return }
-        _ = finishSuperseded(rider, countedBy: counter)
+        _ = finishSuperseded(rider, countedBy: countingCommand)
     }
 
     /// Finishes the rider of `carrier` as superseded, because the carrier ends, or must not carry the alert any more.

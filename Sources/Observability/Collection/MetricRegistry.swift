@@ -28,14 +28,14 @@ package final class MetricRegistry: Sendable {
     ///
     /// - Parameter nowMilliseconds: the monotonic clock.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
-        let laneReadings = lanes.map { $0.read() }
-        let kafkaReading = kafka.read()
-        var cells = kafkaReading.cells
+        let laneSnapshots = lanes.map { $0.read() }
+        let kafkaSnapshot = kafka.read()
+        var cells = kafkaSnapshot.cells
         for metric in Metric.allCases where metric.isInMetricTotals {
             let range = layout[metric]
             guard range.firstCellIndex >= 0, case .lanes(let aggregation) = metric.definition.source else { continue }
             for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
-                let values = laneReadings.lazy.map { $0.cells[cell] }
+                let values = laneSnapshots.lazy.map { $0.cells[cell] }
                 switch aggregation {
                 // `cells` is a copy of the Kafka thread's cells. A sum adds the lanes to the Kafka thread's value.
                 // Every other aggregation replaces that value.
@@ -57,8 +57,8 @@ package final class MetricRegistry: Sendable {
         return MetricTotals(
             layout: layout,
             cells: cells,
-            laneCells: laneReadings.map(\.cells),
-            partitions: (laneReadings.flatMap(\.partitions) + kafkaReading.partitions).mergedByPartition(),
+            laneCells: laneSnapshots.map(\.cells),
+            partitions: (laneSnapshots.flatMap(\.partitions) + kafkaSnapshot.partitions).mergedByPartition(),
             iterationAges: threads.map { ($0.thread, $0.iterationAgeMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )

@@ -52,7 +52,7 @@ public final class PublishedMetrics: Sendable {
     }
 
     /// A copy of the last published numbers.
-    struct Reading {
+    struct Snapshot {
         var cells: [Int64]
         var partitions: [PartitionReading]
     }
@@ -71,7 +71,7 @@ public final class PublishedMetrics: Sendable {
         partitions: UnsafeBufferPointer<PartitionReading>,
         nowMilliseconds: Int64
     ) -> Bool {
-        recordIteration(nowMilliseconds: nowMilliseconds)
+        noteIteration(nowMilliseconds: nowMilliseconds)
         let publishedPartitions = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
         let writeResult: Void? = lastPublication.withLockIfAvailable { publication in
             precondition(publication.cells.count == cells.count, "one layout for all threads")
@@ -83,7 +83,7 @@ public final class PublishedMetrics: Sendable {
     }
 
     /// Notes that the thread runs an iteration. ``publish(_:partitions:nowMilliseconds:)`` calls this.
-    public func recordIteration(nowMilliseconds: Int64) {
+    public func noteIteration(nowMilliseconds: Int64) {
         lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
@@ -105,9 +105,9 @@ public final class PublishedMetrics: Sendable {
 
     /// Copies the numbers element by element, so that the result shares no array with `lastPublication`. Swift would
     /// copy a shared array at the next write of the publishing thread, and so delay this thread.
-    func read() -> Reading {
+    func read() -> Snapshot {
         lastPublication.withLock { publication in
-            Reading(
+            Snapshot(
                 cells: publication.cells.withUnsafeBufferPointer { cells in
                     [Int64](unsafeUninitializedCapacity: cells.count) { buffer, count in
                         _ = buffer.initialize(from: cells)

@@ -5,9 +5,8 @@
 /// The tags never change. Keys with these tags move with their hash slots: a primary that gets a hash slot also gets
 /// its keys.
 struct MarkHashTags {
-    /// In each group of this many neighbouring hash slots, one has a hash tag, and so can have keys of marks. A
-    /// primary with few hash slots may have none of these. Then the worker does not notice that this primary has lost
-    /// its data.
+    /// Of this many neighbouring hash slots, one belongs to a hash tag. Only there can a mark's key be. A primary with
+    /// few hash slots may have none with a tag. Then the worker does not notice that this primary has lost its data.
     static let hashSlotsPerHashTag = 128
     static let hashTagCount = KeyHashSlot.hashSlotCount / hashSlotsPerHashTag
 

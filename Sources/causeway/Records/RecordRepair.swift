@@ -16,8 +16,8 @@ struct RecordRepair {
     /// Converts an offset in the repaired record to the offset in the original record.
     func originalOffset(_ offset: Int) -> Int {
         insertions.reversed()
-            .reduce(offset) { offset, insertion in
-                offset >= insertion.offset + insertion.count ? offset - insertion.count : min(offset, insertion.offset)
+            .reduce(offset) { result, insertion in
+                result >= insertion.offset + insertion.count ? result - insertion.count : min(result, insertion.offset)
             }
     }
 
@@ -171,7 +171,10 @@ struct RecordRepair {
 
     private static func isWhitespace(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
 
-    /// Returns the offset of the first byte after a JSON value.
+    /// Returns the offset of the first byte after the JSON value that begins at `offset`; nil if no end is found.
+    ///
+    /// A string ends after its closing quotation mark. An object or array ends after the bracket that closes it. A
+    /// number, `true`, `false` or `null` ends before white space, a comma, a colon or a closing bracket.
     private func endOffset(ofValueAt offset: Int) -> Int? {
         var (index, depth, isInText) = (offset, 0, false)
         while let byte = byte(at: index) {

@@ -62,7 +62,7 @@ extension Simulation {
         subscribers[push.environment] = channelSubscribers
     }
 
-    func recordBroadcastResult(_ text: String) {
+    func noteBroadcastResult(_ text: String) {
         trace?("\(nowMilliseconds % 1_000_000) \(text)")
         guard let command = SimulatedText.number(after: "\"command\":\"", in: text) else {
             return violations.append("a broadcast's result names no command: \(text)")

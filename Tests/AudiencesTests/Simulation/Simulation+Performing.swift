@@ -337,9 +337,9 @@ extension Simulation {
                 return violations.append("a result names no command: \(text)")
             }
             commandResults[command] = text
-        case .broadcastResult(let text): recordBroadcastResult(text)
+        case .broadcastResult(let text): noteBroadcastResult(text)
         case .invalidation: invalidationCount += 1
-        case .start(let text): recordStart(text)
+        case .start(let text): noteStart(text)
         case .memberResult: memberResultCount += 1
         }
     }

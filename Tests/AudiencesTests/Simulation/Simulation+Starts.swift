@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Starts to the audience's devices, as the core produces them to the commands topic.
 extension Simulation {
-    func recordStart(_ text: String) {
+    func noteStart(_ text: String) {
         trace?("\(nowMilliseconds % 1_000_000) start \(text)")
         guard let number = SimulatedText.number(after: "\"id\":\"", in: text), commands[number].isStart else {
             return violations.append("a start names no command: \(text)")

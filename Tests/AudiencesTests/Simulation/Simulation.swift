@@ -283,7 +283,7 @@ final class Simulation {
                 record.value.withUnsafeBytes { value in
                     worker.core.receive(
                         IncomingRecord(
-                            partition: entry.indexInCore,
+                            partitionIndex: entry.indexInCore,
                             offset: next,
                             timestampMilliseconds: nowMilliseconds,
                             key: nil,

@@ -87,9 +87,9 @@ struct OutageHourTests {
             OutageHistory.Push(arrivedAtMilliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
         }
         pushes.add(makePush(1_000), isNewest: true)
-        pushes.recordHostOutage(atSeconds: 1_001)
+        pushes.noteHostOutage(atSeconds: 1_001)
         pushes.add(makePush(1_001), isNewest: true)
-        pushes.recordHostReturn()
+        pushes.noteHostReturn()
         pushes.add(makePush(1_001), isNewest: false)
         #expect(pushes.newestStateFlagsByActivity == [:])
         pushes.add(makePush(1_002), isNewest: false)

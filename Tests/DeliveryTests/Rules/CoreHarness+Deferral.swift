@@ -24,14 +24,14 @@ extension CoreHarness {
     }
 
     /// Gives the deferred command to the core again, as a worker does when the command is due.
-    func receive(_ seen: SeenDeferral, partition: UInt32? = nil) {
-        let partition = partition ?? deferredPartition
-        let offset = nextOffsets[partition, default: 0]
-        nextOffsets[partition] = offset + 1
+    func receive(_ seen: SeenDeferral, partition partitionIndex: UInt32? = nil) {
+        let partitionIndex = partitionIndex ?? deferredPartition
+        let offset = nextOffsets[partitionIndex, default: 0]
+        nextOffsets[partitionIndex] = offset + 1
         Array(seen.value.utf8)
             .withUnsafeBytes { value in
                 let record = IncomingRecord(
-                    partition: partition,
+                    partitionIndex: partitionIndex,
                     offset: offset,
                     timestampMilliseconds: now.wallMilliseconds,
                     key: nil,

@@ -22,14 +22,16 @@ extension CoreHarness {
     var awaitingStoreRecordCount: Int { delivery.awaitingStoreRecordCount }
     func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func waitingPushCount(of pool: PoolIdentifier) -> Int { delivery.waitingPushCount(of: pool) }
-    func oldestUnsettledSinceMilliseconds(_ partition: UInt32) -> Int64? {
-        delivery.oldestUnsettledSinceMilliseconds(partition)
+    func oldestUnsettledSinceMilliseconds(_ partitionIndex: UInt32) -> Int64? {
+        delivery.oldestUnsettledSinceMilliseconds(partitionIndex)
     }
-    func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
+    func hasRoom(for offset: Int64, partition partitionIndex: UInt32) -> Bool {
+        delivery.hasRoom(for: offset, partition: partitionIndex)
+    }
     func hasReadyPush(_ pool: PoolIdentifier) -> Bool { delivery.hasReadyPush(pool) }
-    func isDrained(_ partition: UInt32) -> Bool { delivery.isDrained(partition) }
-    func unsettledRecordCount(_ partition: UInt32) -> Int { delivery.unsettledRecordCount(partition) }
-    func committableOffset(_ partition: UInt32) -> Int64? { delivery.committableOffset(partition) }
+    func isDrained(_ partitionIndex: UInt32) -> Bool { delivery.isDrained(partitionIndex) }
+    func unsettledRecordCount(_ partitionIndex: UInt32) -> Int { delivery.unsettledRecordCount(partitionIndex) }
+    func committableOffset(_ partitionIndex: UInt32) -> Int64? { delivery.committableOffset(partitionIndex) }
 
     /// The oldest call without a reply, of any kind. Throws if there is none.
     var oldestCall: StoreCall<[UInt8]> {

@@ -75,28 +75,28 @@ final class CoreHarness {
     /// Assigns partition 0 of the commands and of the registrations again, from the beginning. Redis has lost its data.
     /// Records below the offset, or named in the metadata, were settled before.
     func reread(below offset: Int64, metadata: [UInt8] = []) {
-        for partition in [commandsPartition, registrationsPartition] {
-            delivery.release(partition: partition, now: now)
+        for partitionIndex in [commandsPartition, registrationsPartition] {
+            delivery.release(partition: partitionIndex, now: now)
         }
         (commandsPartition, registrationsPartition) = (assign(.commands), assign(.registrations))
-        for partition in [commandsPartition, registrationsPartition] {
-            metadata.withUnsafeBytes { delivery.noteRereadRecords(partition, below: offset, metadata: $0) }
+        for partitionIndex in [commandsPartition, registrationsPartition] {
+            metadata.withUnsafeBytes { delivery.noteRereadRecords(partitionIndex, below: offset, metadata: $0) }
         }
     }
 
     func assign(_ topic: RecordTopic, number: Int32 = 0) -> UInt32 {
-        guard let partition = delivery.assign(topic: topic, number: number) else {
+        guard let partitionIndex = delivery.assign(topic: topic, number: number) else {
             preconditionFailure("no index is left")
         }
-        nextOffsets[partition] = 0
-        return partition
+        nextOffsets[partitionIndex] = 0
+        return partitionIndex
     }
 
     // MARK: - Kafka
 
     /// Receives records as one batch, at the next offsets.
-    func receive(_ records: String..., partition: UInt32? = nil) {
-        for record in records { receiveOne(record, partition: partition ?? commandsPartition) }
+    func receive(_ records: String..., partition partitionIndex: UInt32? = nil) {
+        for record in records { receiveOne(record, partition: partitionIndex ?? commandsPartition) }
         endBatch()
     }
 
@@ -113,19 +113,19 @@ final class CoreHarness {
     func receiveOne(
         _ value: String?,
         key: String? = "key",
-        partition: UInt32,
+        partition partitionIndex: UInt32,
         offset: Int64? = nil,
         recordTimestampMilliseconds: Int64 = -1,
         trace: String = ""
     ) {
-        let offset = offset ?? nextOffsets[partition, default: 0]
-        nextOffsets[partition] = offset + 1
+        let offset = offset ?? nextOffsets[partitionIndex, default: 0]
+        nextOffsets[partitionIndex] = offset + 1
         Array((key ?? "").utf8)
             .withUnsafeBytes { keyBytes in
                 Array((value ?? "").utf8)
                     .withUnsafeBytes { valueBytes in
                         var record = IncomingRecord(
-                            partition: partition,
+                            partitionIndex: partitionIndex,
                             offset: offset,
                             timestampMilliseconds: recordTimestampMilliseconds,
                             key: key == nil ? nil : keyBytes,
@@ -334,8 +334,8 @@ final class CoreHarness {
 
     // MARK: - Time and partitions
 
-    func noteLag(_ recordCount: Int64, of partition: UInt32? = nil, isAssumed: Bool = false) {
-        delivery.noteLag(partition ?? commandsPartition, recordCount: recordCount, isAssumed: isAssumed, now: now)
+    func noteLag(_ recordCount: Int64, of partitionIndex: UInt32? = nil, isAssumed: Bool = false) {
+        delivery.noteLag(partitionIndex ?? commandsPartition, recordCount: recordCount, isAssumed: isAssumed, now: now)
         collectActions()
     }
 
@@ -354,13 +354,13 @@ final class CoreHarness {
         delivery.advance(now: now)
     }
 
-    func beginRevoking(_ partition: UInt32) {
-        delivery.beginRevoking(partition, now: now)
+    func beginRevoking(_ partitionIndex: UInt32) {
+        delivery.beginRevoking(partitionIndex, now: now)
         collectActions()
     }
 
-    func release(_ partition: UInt32) {
-        delivery.release(partition: partition, now: now)
+    func release(_ partitionIndex: UInt32) {
+        delivery.release(partition: partitionIndex, now: now)
         collectActions()
     }
 

@@ -3,9 +3,11 @@ import Testing
 
 @testable import Delivery
 
-/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed one, except
-/// those of records that must be read again together with another record. The next owner skips the records in the
-/// metadata. (R10)
+/// A partition moves to its next owner, which reads it from the committed offset on. For example, the record at offset
+/// 0 waits, and the record at offset 1 is settled. Then the committed offset is 0, and the commit's metadata names
+/// offset 1. The next owner works on the first record again, and skips the second. (R10)
+///
+/// The exception: the metadata does not name a settled record that must be read again together with another record.
 @Suite struct NextOwnerTests {
     /// Revokes the partition of commands, and assigns it again with the committed offset and metadata, which `spoil`
     /// may change. Returns how many settled offsets the core took from the metadata; nil if it refused the metadata.

@@ -214,11 +214,11 @@ import Testing
         let otherPartitions = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
         for lag in [Int64.max, 1 << 62, .min, .max] {
-            for partition in [core.commandsPartition] + otherPartitions { core.noteLag(lag, of: partition) }
+            for partitionIndex in [core.commandsPartition] + otherPartitions { core.noteLag(lag, of: partitionIndex) }
         }
         core.receive(.update(1, of: "b"))
         #expect(core.outstandingCalls == ["admit u1"], "the lane reads ahead")
-        for partition in [core.commandsPartition] + otherPartitions { core.noteLag(0, of: partition) }
+        for partitionIndex in [core.commandsPartition] + otherPartitions { core.noteLag(0, of: partitionIndex) }
         #expect(core.outstandingCalls == ["admit u1", "admit b.u1"], "the wrong lags have no later effect")
     }
 

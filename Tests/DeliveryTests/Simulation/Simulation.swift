@@ -222,7 +222,7 @@ final class Simulation {
             (record.value ?? [])
                 .withUnsafeBytes { value in
                     let incomingRecord = IncomingRecord(
-                        partition: position.indexInCore,
+                        partitionIndex: position.indexInCore,
                         offset: position.nextOffset,
                         timestampMilliseconds: record.timestampMilliseconds,
                         key: key,

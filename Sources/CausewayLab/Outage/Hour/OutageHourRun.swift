@@ -118,8 +118,8 @@ final class OutageHourRun {
                 steps.removeFirst()
                 try deployment.perform(step.action)
                 switch step.action {
-                case .freeze: pushesAfterReturn.recordHostOutage(atSeconds: Clock.wallMilliseconds / 1_000)
-                case .thaw: pushesAfterReturn.recordHostReturn()
+                case .freeze: pushesAfterReturn.noteHostOutage(atSeconds: Clock.wallMilliseconds / 1_000)
+                case .thaw: pushesAfterReturn.noteHostReturn()
                 default: break
                 }
             }

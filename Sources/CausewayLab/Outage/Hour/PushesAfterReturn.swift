@@ -12,11 +12,11 @@ struct PushesAfterReturn {
     /// newest state.
     private(set) var newestStateFlagsByActivity: [String: [Bool]] = [:]
 
-    mutating func recordHostOutage(atSeconds seconds: Int64) {
+    mutating func noteHostOutage(atSeconds seconds: Int64) {
         (hostPhase, outageBeganAtSeconds) = (.unreachable, seconds)
     }
 
-    mutating func recordHostReturn() { hostPhase = .returned }
+    mutating func noteHostReturn() { hostPhase = .returned }
 
     /// Records a push that the host has accepted. Ignores two kinds of pushes:
     ///

@@ -15,7 +15,7 @@ extension RecordPlace {
     @inline(__always)
     init(_ record: IncomingRecord, _ partition: UnsafeMutablePointer<Partition>) {
         self.init(
-            partitionIndex: record.partition,
+            partitionIndex: record.partitionIndex,
             assignmentEpoch: partition.pointee.assignmentEpoch,
             offset: record.offset
         )
