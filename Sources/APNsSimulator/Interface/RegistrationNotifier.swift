@@ -16,7 +16,7 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var lastWaiterIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose deadline passed while they were not in `waiters`. Each stays here until its `wait` returns.
+        /// Readers whose deadline passed while they were not in `waiters`. Each stays here until its `wait` notices it.
         /// Some were woken just before the deadline. For others, `wait` had not added them yet. It must not add them
         /// afterwards, because their timeout is over and would not wake them.
         var identifiersPastDeadline: Set<Int> = []

@@ -53,8 +53,8 @@ extension Audiences {
     mutating func requestPageOfParkedMember(_ member: ParkedMemberIndex) -> Bool {
         let round = parkedMembers[member].round
         // If there is no room for a page, discard the members that the round has read ahead, which frees their pages.
-        // This seldom costs the round time: it stops before it is one lap above its lowest parked position, so most
-        // members that it has read ahead must wait for this parked member in any case.
+        // This seldom costs the round time: it stops before it is one lap above its lowest parked position, so the
+        // members that it has read ahead may have to wait for this parked member in any case.
         if !hasRoomForPage(of: round) { readAgainFromPresentPosition(of: round) }
         guard hasRoomForPage(of: round) else { return false }
         defer { offerPageRoom(Int(rounds[round].appIndex)) }

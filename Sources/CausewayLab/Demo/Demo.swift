@@ -211,7 +211,8 @@ final class Demo {
             commandProducer.takeDeliveryReports()
             if try !reader.readArrivedRecords(limit: Self.resultsPerReadMax) { Self.pause() }
             guard Clock.monotonicMilliseconds < deadlineMilliseconds else {
-                throw stallError("Not within \(Self.stallMillisecondsMax / 1_000) s: \(goal)", reader, commandProducer)
+                let seconds = Self.stallMillisecondsMax / 1_000
+                throw stallError("This did not happen within \(seconds) s: \(goal)", reader, commandProducer)
             }
         }
     }
@@ -246,11 +247,8 @@ final class Demo {
                 lastProgress = (reader.tally.commandCount, nowMilliseconds)
             }
             guard nowMilliseconds - lastProgress.atMilliseconds < Self.stallMillisecondsMax else {
-                throw stallError(
-                    "The demo has made no progress for \(Self.stallMillisecondsMax / 1_000) s",
-                    reader,
-                    commandProducer
-                )
+                let seconds = Self.stallMillisecondsMax / 1_000
+                throw stallError("The demo has made no progress for \(seconds) s", reader, commandProducer)
             }
             if progressDisplay.isDue(nowMilliseconds: nowMilliseconds) {
                 rates.update(at: nowMilliseconds, commandCount: feed.commandCount, pushCount: reader.tally.pushCount)

@@ -5,13 +5,16 @@ import Kafka
 /// a partition say so (``CommitMetadata``).
 extension Intake {
     /// Notes a partition at its assignment if it has perhaps no marks: it is new to the group, the last commit says so,
-    /// or the group coordinator has not said what was committed.
+    /// or the group coordinator has not said what was committed. A partition with a committed offset may have no start
+    /// position either: with `auto.offset.reset: latest`.
     func noteUnlessMarked(_ partition: TopicPartition) {
         guard Self.hasMarks(partition.topic) else { return }
         let startPosition = consumer.startPositions[partition]
+        let committedOffset = consumer.committedOffsets[partition]
         let isNew =
-            startPosition == nil || startPosition == SeekPosition.beginning || startPosition == SeekPosition.offset(0)
-        let metadata = consumer.committedOffsets[partition]?.metadata ?? []
+            startPosition == SeekPosition.beginning || startPosition == SeekPosition.offset(0)
+            || startPosition == nil && committedOffset == nil
+        let metadata = committedOffset?.metadata ?? []
         if isNew || CommitMetadata.isUnmarked(metadata) { rereading.unmarkedPartitions.insert(partition) }
     }
 

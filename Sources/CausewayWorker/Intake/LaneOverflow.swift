@@ -3,9 +3,8 @@
 /// - *Flowing*: no record waits. Next: *waiting* when a record finds the inbox full.
 /// - *Waiting*: the Kafka thread polls no records. Next: *flowing* when all records are in the inbox; *paused* when
 ///   records have waited for `pauseAfterMilliseconds`.
-/// - *Paused*: the lane's partitions are paused. If a partition is assigned meanwhile, its first record waits here
-///   too, and then the partition is paused. Next: *flowing* when all records are in the inbox and the inbox is half
-///   empty.
+/// - *Paused*: the lane's partitions are paused. If the first record of a partition comes only now, it waits here too,
+///   and then the partition is paused. Next: *flowing* when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {
     /// How long a record may wait for room in the inbox before the lane's partitions are paused. A pause discards
     /// fetched records, which must be fetched again, so a short wait is better.

@@ -13,7 +13,7 @@ import LiveActivity
 /// (`isOverdue`). The lane expects in three cases that the command will not be sent soon:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolThroughput`).
 /// - Its activity must not send within `deferredDelayMilliseconds`.
-/// - APNs did not accept its last push.
+/// - APNs did not accept its last push. Exception: a push that is retried soon, because APNs did not process it.
 ///
 /// Two kinds of commands are deferred even if they are not overdue:
 /// - a command whose push must pause for longer than `deferredDelayMilliseconds`

@@ -40,7 +40,8 @@ public struct DeliveryConfiguration: Sendable {
     /// Sets how long a push pauses after a failure that only delays it (R18). The pause is this time, doubled once for
     /// each such failure of the activity in a row. With 200 ms, the pauses are 400, 800, 1,600 ms and so on, up to
     /// ``ReloadableSettings/retryMillisecondsMax``: Apple asks for minutes after a 500 or 503. But after the first and
-    /// the second failure, a push with the result `retrySoon` pauses only for this time, without doubling.
+    /// the second failure, a push with the result `retrySoon` pauses only for this time, without doubling. From the
+    /// third to the tenth one, its pause stays that of the third, if the pool permits retries.
     ///
     /// A random part of up to a half is removed from each pause (jitter), so that retries do not come together (R21).
     public var retryBaseMilliseconds: Int64 = 200

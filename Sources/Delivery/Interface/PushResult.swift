@@ -9,7 +9,8 @@ public struct PushResult {
         /// member's push in a round. Three kinds of pushes wait as long as after `retryLater` instead:
         /// - a broadcast
         /// - a push to a joiner
-        /// - a push after the third failure in a row: of its activity or, in a round, of the member's push
+        /// - a push after the third failure in a row of the member's push in a round. A push to an activity waits at
+        ///   most 1.6 s after the third to tenth failure in a row, if the pool permits retries
         case retrySoon
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater

@@ -10,9 +10,12 @@ extension Delivery {
     private static var quickRetryFaultsInRowMax: UInt8 { 2 }
 
     /// After a `retrySoon`, the wait grows only with the first faults in a row, up to this number: to at most 1.6 s by
-    /// default. The pool permits the retry, so its other pushes show that APNs works, and only this push had no luck
-    /// with its streams.
+    /// default. The pool permits the retry, so APNs probably works, and only this push had no luck with its streams.
     private static var retrySoonPauseFaultsInRowMax: UInt8 { 3 }
+
+    /// After more faults in a row than this, a `retrySoon` is no bad luck. The push then waits as after a `retryLater`,
+    /// and may be deferred, so that it cannot keep its offset unsettled for hours.
+    private static var retrySoonFaultsInRowMax: UInt8 { 10 }
 
     /// Plans the next attempt of a push that was only delayed (R18). There is none if a newer waiting state replaces
     /// the push, or if the push is left to the partition's next owner.
@@ -40,7 +43,7 @@ extension Delivery {
             return activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
         }
         guard isPermitted else { return beginWaitForRetryBudget(record, of: activity, now: now) }
-        let isSoon = disposition == .retrySoon
+        let isSoon = disposition == .retrySoon && faultCount <= Self.retrySoonFaultsInRowMax
         beginWaitForService(
             of: activity,
             milliseconds: randomRetryPauseMilliseconds(

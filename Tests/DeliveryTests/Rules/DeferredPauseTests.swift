@@ -183,6 +183,24 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
+    /// If no attempt of a push succeeds although APNs accepts the pool's other pushes, the record must not keep its
+    /// offset unsettled.
+    @Test func `A push that APNs never processes is deferred after ten attempts in a row`() throws {
+        let core = CoreHarness { $0.reloadable.deferAfterMilliseconds = 1_000 }
+        core.receive(.update(1))
+        core.reply(.send)
+        for fault in 1...10 {
+            core.push()
+            core.respond(.retrySoon)
+            core.elapse(1_600 + PaceTests.timerPrecisionMilliseconds)
+            if fault > 2 { core.reply(.send) }
+        }
+        #expect(core.deferrals.isEmpty)
+        core.push()
+        core.respond(.retrySoon)
+        #expect(core.deferrals.map(\.cause) == ["retry"])
+    }
+
     @Test func `A command with a suspect token waits in the deferred topic`() throws {
         let core = makeCore()
         core.receive(.update(1))

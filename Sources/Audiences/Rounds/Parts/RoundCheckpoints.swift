@@ -21,7 +21,8 @@ struct RoundCheckpoints: BitwiseCopyable {
     /// The text of the last recorded checkpoint. If the store has lost its own copy, the round continues from this one.
     var recordedText = HeapBytes.none
     /// The last moment at which the round's claim succeeded, or the round asked the store to record a checkpoint
-    /// (monotonic milliseconds). The next checkpoint is due an interval later. `.min`: no claim has succeeded yet.
+    /// (monotonic milliseconds). The next checkpoint is due at the next multiple of the interval. `.min`: no claim has
+    /// succeeded yet.
     var claimedOrRequestedAtMilliseconds: Int64 = .min
 
     /// Whether the round has changes that no recorded checkpoint has.
