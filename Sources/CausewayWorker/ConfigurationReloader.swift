@@ -73,14 +73,14 @@ actor ConfigurationReloader {
         } catch {
             return log(
                 .configurationRejected,
-                ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
+                ["errors": "\(error.faults.map(\.description).joined(separator: "; "))"]
             )
         }
         // The loader does not read the files of shapes, so a fault in one of them is found only here.
         do throws(ShapesFileError) {
             for app in newConfiguration.apps { _ = try app.readContractRule() }
         } catch {
-            return log(.configurationRejected, ["faults": "\(error)"])
+            return log(.configurationRejected, ["errors": "\(error)"])
         }
         let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
         runningConfiguration = change.configuration

@@ -141,7 +141,7 @@ package enum MetricCatalog {
             [.configuredApp],
             help: "Time from a command's record to APNs' 200.",
             meaning:
-                "This is how late users see an update. A delay of up to the policy's spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows in which stage."
+                "This is how late users see an update. A delay of up to the policy's spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows in which part."
         ),
         .histogram(
             .latencyByPart,
@@ -151,7 +151,7 @@ package enum MetricCatalog {
             help:
                 "Time of accepted commands by part: queue (Kafka), admit (merging, pace, Redis), stream (waiting for a "
                 + "free HTTP/2 stream), apns (until the response), settle (until the result is acknowledged).",
-            meaning: "Shows which stage is slow. queue: too few workers, or a paused partition. admit: pace or Redis. "
+            meaning: "Shows which part is slow. queue: too few workers, or a paused partition. admit: pace or Redis. "
                 + "stream: too few connections. apns: Apple or the network. settle: the brokers."
         ),
         .counter(

@@ -294,7 +294,7 @@ package enum LogKindCatalog {
             .error,
             "the configuration was not reloaded: it has errors, and the previous one stays in use",
             "The worker uses no value of the new file. A worker that starts with this file exits with code 78.",
-            "Read `faults`, and correct the file; causeway check reports the same errors."
+            "Read `errors`, and correct the file; causeway check reports the same errors."
         ),
         define(
             .configurationNeedsRestart,

@@ -115,7 +115,8 @@ extension Diagnosis {
                         "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \(name), "
                         + "most with \(commonestRefusal.label).",
                     meaning:
-                        "A retry does not help. The results of the commands have the outcome failed and the reason.",
+                        "After a 403, pushes wait and are retried. For all other refusals a retry does not help: the results "
+                        + "have the outcome failed and the reason.",
                     action:
                         "403: check key, team and environment. BadDeviceToken, DeviceTokenNotForTopic: the tokens are from the other "
                         + "environment or from another bundle. PayloadTooLarge, BadPriority and similar: correct the producer."
@@ -189,7 +190,7 @@ extension Diagnosis {
                         "The slowest 1 % of the pushes of \(app) take more than \(Numeral.duration(microseconds: p99)).",
                     meaning:
                         "This is the time from a command's record to APNs' response. Until then, the phones show old states.",
-                    action: "The table of stages below shows which stage is slow."
+                    action: "The table Latency by part below shows which part is slow."
                 )
             )
         }

@@ -157,9 +157,9 @@ struct StatusBuilder {
             .apns: "Apple and the network", .settle: "the result, until acknowledged",
         ]
         return StatusTable(
-            key: "stages",
+            key: "latencyByPart",
             title: "Latency by part",
-            columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
+            columns: [.init(key: "part", title: "part"), .init(key: "meaning", title: "")] + Self.quantileColumns,
             rows: LatencyPart.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
                     + Self.quantileCells(window.histogram(.latencyByPart, Int(part.rawValue)))
@@ -227,7 +227,7 @@ struct StatusBuilder {
             columns: [
                 .init(key: "topic", title: "topic"), .init(key: "partition", title: "partition"),
                 .init(key: "lag", title: "lag"), .init(key: "oldestUnsettledSeconds", title: "oldest unsettled"),
-                .init(key: "watermark", title: "settled up to"),
+                .init(key: "committableOffset", title: "settled up to"),
             ],
             rows: shownPartitions.map { reading in
                 let oldestMilliseconds = reading.oldestUnsettledAgeMilliseconds
@@ -297,7 +297,7 @@ struct StatusBuilder {
                     }
             }
         return StatusTable(
-            key: "answers",
+            key: "responses",
             title: "APNs' responses",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
