@@ -16,8 +16,9 @@ package enum MetricPage {
             A series marked * appears when its first event is counted.
 
             Other pages: `/livez` fails if a thread makes no progress. `/readyz` succeeds if the worker has its share of the partitions, its keys are \
-            loaded and not refused, and it is not draining. It does not fail because another service is down. `/statusz` shows the throughput, what \
-            waits and why, and what is wrong and what to do (`?format=json` for programs).
+            loaded and not refused, and it is not draining. It does not fail because Redis or APNs is down. It can fail if \
+            Kafka is down for longer than the session timeout. `/statusz` shows the throughput, what waits and why, and what \
+            is wrong and what to do (`?format=json` for programs).
 
             """
         for section in MetricCatalog.sections { page += "\n" + markdown(section.title, section.metrics) }
