@@ -1,4 +1,5 @@
 import Delivery
+import Kafka
 import Testing
 
 @testable import CausewayWorker
@@ -22,5 +23,26 @@ import Testing
         let metadata = CommitMetadata.compose(settledOffsetsText: shorterText, isUnmarked: true)
         #expect(metadata.count == SettledOffsetsText.bytesMax)
         #expect(CommitMetadata.settledOffsetsText(in: metadata) == shorterText)
+    }
+
+    @Test(
+        arguments: [
+            // (where reading begins, the metadata of the last commit, whether the partition may lack marks)
+            (.beginning, nil, true), (.offset(0), nil, true), (.offset(7), [], false), (.offset(7), [0x2D], true),
+            // The coordinator has not said what was committed.
+            (nil, nil, true),
+            // `auto.offset.reset: latest`
+            (nil, [], false), (nil, [0x2D], true),
+        ] as [(SeekPosition?, [UInt8]?, Bool)]
+    )
+    func `A partition may lack marks if it is new, if its last commit says so, or if nothing is known`(
+        startPosition: SeekPosition?,
+        metadata: [UInt8]?,
+        mayLackMarks: Bool
+    ) {
+        let committedOffset = metadata.map { CommittedOffset(offset: 7, metadata: $0) }
+        #expect(
+            CommitMetadata.mayLackMarks(startPosition: startPosition, committedOffset: committedOffset) == mayLackMarks
+        )
     }
 }

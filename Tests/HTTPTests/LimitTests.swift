@@ -105,10 +105,16 @@ struct LimitTests {
         }
     }
 
+    /// Whether the kernel's buffer for sending is at most 4 MiB, as it usually is.
+    private static var hasUsualSendBuffer: Bool {
+        let limits = (try? String(contentsOfFile: "/proc/sys/net/ipv4/tcp_wmem", encoding: .utf8)) ?? ""
+        return limits.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) }.map { $0 <= 4 << 20 } ?? false
+    }
+
     /// The kernel's buffer of a connection takes about three megabytes. While the client reads them slowly, the socket
     /// takes no more bytes. The server already waits for the request after the smaller body, whose end is still in the
-    /// buffer of the server's stream.
-    @Test(arguments: [820, 2_000])
+    /// buffer of the server's stream. A larger buffer could take the whole bodies, and the test would prove nothing.
+    @Test(.enabled(if: hasUsualSendBuffer), arguments: [820, 2_000])
     func `A client that reads slowly gets its whole response`(lineCount: Int) async throws {
         let line = [UInt8](repeating: UInt8(ascii: "x"), count: 4_095) + [UInt8(ascii: "\n")]
         let body = (0..<lineCount).flatMap { _ in line }

@@ -4,18 +4,14 @@ import Kafka
 /// Partitions that have perhaps no marks yet (R24). Until `StoreWatch` has written the first marks, the commits of such
 /// a partition say so (``CommitMetadata``).
 extension Intake {
-    /// Notes a partition at its assignment if it has perhaps no marks: it is new to the group, the last commit says so,
-    /// or the group coordinator has not said what was committed. A partition with a committed offset may have no start
-    /// position either: with `auto.offset.reset: latest`.
+    /// Notes a partition at its assignment if it has perhaps no marks.
     func noteUnlessMarked(_ partition: TopicPartition) {
         guard Self.hasMarks(partition.topic) else { return }
-        let startPosition = consumer.startPositions[partition]
-        let committedOffset = consumer.committedOffsets[partition]
-        let isNew =
-            startPosition == SeekPosition.beginning || startPosition == SeekPosition.offset(0)
-            || startPosition == nil && committedOffset == nil
-        let metadata = committedOffset?.metadata ?? []
-        if isNew || CommitMetadata.isUnmarked(metadata) { rereading.unmarkedPartitions.insert(partition) }
+        let mayLackMarks = CommitMetadata.mayLackMarks(
+            startPosition: consumer.startPositions[partition],
+            committedOffset: consumer.committedOffsets[partition]
+        )
+        if mayLackMarks { rereading.unmarkedPartitions.insert(partition) }
     }
 
     /// Returns what the group had committed for a partition at its assignment, without the note about marks.

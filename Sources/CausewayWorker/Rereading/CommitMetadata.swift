@@ -1,4 +1,5 @@
 import Delivery
+import Kafka
 
 /// The metadata of a commit: which records above the committed offset are settled (`SettledOffsetsText`), and whether
 /// the partition has perhaps no marks yet (``PartitionMark``).
@@ -17,6 +18,20 @@ enum CommitMetadata {
     }
 
     static func isUnmarked(_ metadata: [UInt8]) -> Bool { metadata.first == unmarkedNote }
+
+    /// Returns whether a partition may lack marks at its assignment: it is new to the group, the last commit says so, or
+    /// the group coordinator has not said what was committed.
+    ///
+    /// - Parameters:
+    ///   - startPosition: where reading begins; nil if it is unknown, or with `auto.offset.reset: latest`.
+    ///   - committedOffset: what the group had committed; nil if it had committed nothing, or if this is unknown.
+    static func mayLackMarks(startPosition: SeekPosition?, committedOffset: CommittedOffset?) -> Bool {
+        switch startPosition {
+        case .beginning, .offset(0): true
+        case nil where committedOffset == nil: true
+        default: committedOffset.map { isUnmarked($0.metadata) } ?? false
+        }
+    }
 
     static func settledOffsetsText(in metadata: [UInt8]) -> [UInt8] {
         isUnmarked(metadata) ? Array(metadata.dropFirst()) : metadata
