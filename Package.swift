@@ -65,7 +65,7 @@ let package = Package(
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
         .target(name: "CausewayRecords", swiftSettings: librarySettings),
         .target(name: "ActivityShapes", swiftSettings: librarySettings),
-        // Reads and writes whole JSON documents, and writes YAML documents.
+        // Reads and writes whole JSON documents, writes YAML documents, and wraps lines of text.
         .target(name: "Documents", swiftSettings: settings),
         // The description of the records, from which the schemas and the pages are generated.
         .target(name: "RecordReference", dependencies: ["Documents", "LiveActivity"], swiftSettings: settings),

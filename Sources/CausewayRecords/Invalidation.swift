@@ -47,8 +47,8 @@ extension Invalidation: KafkaRecord {
     }
 }
 
-/// A record of `causeway.channels`: the broadcast channel of an audience. A record without a value says that
-/// the channel was deleted.
+/// A record of `causeway.channels`: the broadcast channel of an audience. A record without a value says that the
+/// channel was deleted.
 public struct Channel: Hashable, Sendable {
     public var app: String
     public var environment: PushEnvironment

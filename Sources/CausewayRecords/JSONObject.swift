@@ -1,7 +1,7 @@
 /// The members of a JSON object: keys with their values.
 ///
-/// Keys are equal only if their bytes are, as in the worker and APNs. In a `Dictionary`, texts that are
-/// canonically equivalent in Unicode would be one key: `é`, and `e` with a combining accent.
+/// Two keys are equal only if their bytes are equal, as in the worker and in APNs. In a `Dictionary`, two ways to write
+/// `é` would be the same key: as one character, and as `e` with a combining accent.
 public struct JSONObject: Hashable, Sendable {
     fileprivate struct MemberKey: Hashable {
         let text: String
@@ -31,7 +31,7 @@ public struct JSONObject: Hashable, Sendable {
     /// The keys, in no particular order.
     public var keys: [String] { members.keys.map(\.text) }
 
-    /// The members as a dictionary, which keeps only one of several canonically equivalent keys.
+    /// The members as a dictionary. If a `Dictionary` regards several keys as the same key, it gets only one of them.
     public var dictionary: [String: JSONValue] {
         Dictionary(sortedMembers.map { ($0.key, $0.value) }) { first, _ in first }
     }

@@ -9,7 +9,7 @@ struct JSONReader {
     private var depth = 0
 
     init(_ bytes: [UInt8]) throws(RecordFault) {
-        // Decoding replaces bytes that are not UTF-8. The decoded text then differs from the bytes.
+        // Decoding replaces bytes that are not UTF-8, so that the text's bytes differ from the original ones.
         guard String(decoding: bytes, as: UTF8.self).utf8.elementsEqual(bytes) else {
             throw RecordFault("", "the text is not UTF-8")
         }
@@ -37,8 +37,8 @@ struct JSONReader {
         while let byte = nextByte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
     }
 
-    /// Skips the character if it comes next. Returns whether it did.
-    private mutating func takeIfNext(_ byte: Character) -> Bool {
+    /// Skips the given character if it comes next. Returns whether it was there.
+    private mutating func skipIfNext(_ byte: Character) -> Bool {
         guard nextByte == byte.asciiValue else { return false }
         position += 1
         return true
@@ -46,7 +46,7 @@ struct JSONReader {
 
     private mutating func expect(_ word: StaticString) throws(RecordFault) {
         for character in "\(word)" {
-            guard takeIfNext(character) else { throw syntaxFault }
+            guard skipIfNext(character) else { throw syntaxFault }
         }
     }
 
@@ -84,41 +84,41 @@ struct JSONReader {
     private mutating func readObject() throws(RecordFault) -> JSONObject {
         var members = JSONObject()
         skipWhitespace()
-        if takeIfNext("}") { return members }
+        if skipIfNext("}") { return members }
         while true {
             skipWhitespace()
             let key = try readString()
             skipWhitespace()
-            guard takeIfNext(":") else { throw syntaxFault }
+            guard skipIfNext(":") else { throw syntaxFault }
             skipWhitespace()
             let value = try readValue()
             if members[key] == nil { members[key] = value }
             skipWhitespace()
-            if takeIfNext("}") { return members }
-            guard takeIfNext(",") else { throw syntaxFault }
+            if skipIfNext("}") { return members }
+            guard skipIfNext(",") else { throw syntaxFault }
         }
     }
 
     private mutating func readArray() throws(RecordFault) -> [JSONValue] {
         var elements: [JSONValue] = []
         skipWhitespace()
-        if takeIfNext("]") { return elements }
+        if skipIfNext("]") { return elements }
         while true {
             skipWhitespace()
             elements.append(try readValue())
             skipWhitespace()
-            if takeIfNext("]") { return elements }
-            guard takeIfNext(",") else { throw syntaxFault }
+            if skipIfNext("]") { return elements }
+            guard skipIfNext(",") else { throw syntaxFault }
         }
     }
 
     private mutating func readNumber() throws(RecordFault) -> JSONValue {
         let start = position
-        _ = takeIfNext("-")
-        if !takeIfNext("0") { try skipDigits() }
-        if takeIfNext(".") { try skipDigits() }
-        if takeIfNext("e") || takeIfNext("E") {
-            if !takeIfNext("-") { _ = takeIfNext("+") }
+        _ = skipIfNext("-")
+        if !skipIfNext("0") { try skipDigits() }
+        if skipIfNext(".") { try skipDigits() }
+        if skipIfNext("e") || skipIfNext("E") {
+            if !skipIfNext("-") { _ = skipIfNext("+") }
             try skipDigits()
         }
         let text = String(decoding: bytes[start..<position], as: UTF8.self)
@@ -136,7 +136,7 @@ struct JSONReader {
     }
 
     private mutating func readString() throws(RecordFault) -> String {
-        guard takeIfNext("\"") else { throw syntaxFault }
+        guard skipIfNext("\"") else { throw syntaxFault }
         var content: [UInt8] = []
         while let byte = nextByte, byte >= 0x20 {
             position += 1

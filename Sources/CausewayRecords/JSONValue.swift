@@ -1,6 +1,6 @@
 import Foundation
 
-/// Any JSON value: a whole record, or a part of a record whose format only the app knows. Two texts are equal only if
+/// Any JSON value: a whole record, or a part of a record whose format only the app knows. Two strings are equal only if
 /// their bytes are equal.
 public enum JSONValue: Sendable {
     case null
@@ -9,8 +9,8 @@ public enum JSONValue: Sendable {
     /// An integer above `Int64.max`.
     case unsigned(UInt64)
     case number(Double)
-    /// The text of a number that the other cases would write differently: `1.0`, `1e5`, an integer of more than 64
-    /// bits.
+    /// A number as text, if the other cases would not write the same digits: `1.0`, `1e5`, or an integer of more than
+    /// 64 bits.
     case numeral(String)
     case string(String)
     case array([JSONValue])
@@ -79,8 +79,8 @@ extension JSONValue: Hashable {
     }
 }
 
-/// Any decoder and encoder can be used. They may round numbers, and they merge keys that are canonically
-/// equivalent in Unicode. ``init(text:)`` and ``text()`` keep all digits of numbers, and keep such keys apart.
+/// Works with any decoder and encoder. But some of them round numbers, and merge two keys that Unicode regards as
+/// equivalent. ``init(text:)`` and ``text()`` keep all digits and all keys.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
@@ -123,8 +123,7 @@ extension JSONValue: Codable {
         case .string(let value): try container.encode(value)
         case .array(let value): try container.encode(value)
         case .object(let members):
-            // The members are encoded as a dictionary, because an encoder's key strategy does not change a
-            // dictionary's keys.
+            // The members are encoded as a dictionary: an encoder's key strategy then leaves their keys unchanged.
             try container.encode(members.dictionary)
         }
     }

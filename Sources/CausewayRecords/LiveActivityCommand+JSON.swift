@@ -10,7 +10,7 @@ private enum Key {
     static let inputPushToken = "input-push-token"
     static let inputPushChannel = "input-push-channel"
 
-    /// The names of the objects in which Apple may add keys. Unknown keys of these objects are kept.
+    /// The names of the objects to which Apple may add keys. In these objects, a changed command keeps unknown keys.
     static let extensibleObjectKeys: Set = ["aps", "alert", "title", "body"]
 }
 
@@ -34,7 +34,7 @@ extension LiveActivityCommand: Codable {
         )
     }
 
-    /// Returns the JSON that the command's properties give. Does not use `receivedJSON`.
+    /// Returns the JSON of the command's properties alone, without the parts that only `receivedJSON` has.
     func propertiesJSON() throws -> JSONValue {
         var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try aps())]
         switch address {
@@ -78,8 +78,8 @@ extension LiveActivityCommand: Codable {
         case .update: aps["event"] = "update"
         case .end: aps["event"] = "end"
         }
-        // The encoder of the whole record may have other strategies than the default ones, with which ActivityKit
-        // decodes the state. So the state has an encoder of its own.
+        // ActivityKit decodes the state with default strategies, and the encoder of the whole record may have others.
+        // So the state has an encoder of its own.
         aps[Key.contentState] = try contentState.map { try JSONValue(encoding: $0) }
         aps["alert"] = alert?.json
         aps[Key.staleDate] = staleDate.map { .seconds($0) }

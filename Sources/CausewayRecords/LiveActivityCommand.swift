@@ -1,7 +1,7 @@
 import Foundation
 
-/// A command for `causeway.commands`: a start, an update or an end, for an activity, an audience, or the activities
-/// on a channel.
+/// A command for `causeway.commands`: a start, an update or an end, for an activity, an audience, or the activities on
+/// a channel.
 ///
 /// `ContentState` is the app's own type. The content state and a start's attributes are encoded as ActivityKit decodes
 /// them. The command's own dates, such as `timestamp`, are written as UNIX seconds.
@@ -9,7 +9,7 @@ import Foundation
 /// You can read a command from a record, change it, and write it. Unknown keys and the digits of unchanged numbers then
 /// stay as they were read.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
-    /// The address of the command.
+    /// What the command is for: one activity, an audience, or the activities on a channel.
     public enum Address: Hashable, Sendable {
         case activity(String)
         case audience(String)
@@ -55,14 +55,14 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var contentState: ContentState?
     public var alert: Alert?
     public var staleDate: Date?
-    /// When an ended activity leaves the Lock Screen. A past date means at once.
+    /// When an ended activity leaves the Lock Screen: at once if the date has passed.
     public var dismissalDate: Date?
     public var relevanceScore: Double?
     /// Your own keys beside `aps` in the push.
     public var payload: JSONObject?
     /// An id of your choice, at most 64 bytes. The command's results repeat it.
     public var id: String?
-    /// Orders commands with the same second: the command with the highest number is the newest.
+    /// Orders commands with the same `timestamp`: the command with the highest number is the newest.
     public var sequence: UInt64?
     /// APNs' priority, 5 or 10. Nil: 10 for a start, an end and an alert, otherwise 5.
     public var priority: Int?
@@ -72,8 +72,8 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// Only for a command to an audience. True: the audience gets a broadcast channel, even if no pattern of the
     /// worker's configuration matches the audience. False or nil: the configuration decides.
     public var asksForChannel: Bool?
-    /// Only for a single activity: its update token, or for a start the device's push-to-start token. Causeway uses
-    /// the token as if a registration had brought it.
+    /// Only for a single activity: its update token, or for a start the device's push-to-start token. Causeway uses the
+    /// token as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
     /// The record that the command was read from, for its unknown keys and the digits of its numbers; nil if the

@@ -33,8 +33,8 @@ public enum LiveActivityResult: Hashable, Sendable {
 }
 
 extension LiveActivityResult: Codable {
-    /// Each of these fields occurs in only one kind of result, so it shows which kind a record is. A
-    /// broadcast's result has none of them.
+    /// The fields that show the kind of a result: each of them occurs in only one kind. A broadcast's result has none
+    /// of them.
     private enum DistinctiveFields: String, CodingKey { case attempts, segments, ranges }
 
     public init(from decoder: any Decoder) throws {
@@ -63,8 +63,9 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of an
-    /// audience, the member's id. In Kafka, the result of an `invalid` record has the key of that record instead.
+    /// The id of the activity, channel, audience or device that the command addressed. For a push to a member of an
+    /// audience, this is the member's id. In Kafka, the result of an `invalid` record has the key of that record
+    /// instead.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -111,7 +112,7 @@ public struct RangeResult: Codable, Hashable, Sendable {
     public var command: String
     public var app: String
     public var audience: String
-    /// Two segments, the first and the last one of the range. An audience has 256 segments.
+    /// The first and the last segment of the range. An audience has 256 segments, numbered from 0.
     public var segments: [Int]
     public var outcome: Outcome
     public var members: MemberCounts
@@ -126,8 +127,8 @@ public struct AudienceResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     public var members: MemberCounts
     public var broadcasts: MemberCounts?
-    /// `none` if the audience should have had a channel, but got none in time. `channelReason` then says why. Otherwise
-    /// nil.
+    /// `none` if the audience should have had a channel when the command was fanned out, but had none; `channelReason`
+    /// says why. Otherwise nil.
     public var channel: String?
     public var channelReason: String?
     public var ranges: Int
@@ -158,7 +159,7 @@ public struct BroadcastResult: Codable, Hashable, Sendable {
     public var times: ResultTimes
 }
 
-/// For each outcome, the number of members, or of broadcasts, that have it.
+/// The number of members, or of broadcasts, with each outcome.
 public struct MemberCounts: Codable, Hashable, Sendable {
     public var counts: [Outcome: Int]
 
@@ -202,8 +203,8 @@ public struct RecordSource: Codable, Hashable, Sendable {
     public var offset: Int64
 }
 
-/// The times of a command's steps. Nil: the step did not happen, its time is not known, or this kind of result does
-/// not report it.
+/// The times of a command's steps. Nil: the step did not happen, its time is not known, or this kind of result does not
+/// report it.
 public struct ResultTimes: Codable, Hashable, Sendable {
     /// The timestamp of the command's record in Kafka.
     public var record: Date?

@@ -1,6 +1,6 @@
 import Foundation
 
-/// An object of a record that is being read. Each thrown fault names its field.
+/// Reads the members of an object in a record. Each thrown fault names its field.
 struct RecordObject {
     private let path: String
     private let members: JSONObject
@@ -96,9 +96,9 @@ extension JSONValue {
         UnixTime.seconds(date).map { .integer($0) } ?? .number(date.timeIntervalSince1970)
     }
 
-    /// Returns the JSON that a record was read from, with the changes that were made to the record since. `self` is the
-    /// JSON of the changed record. Unchanged parts stay as they were read: unknown keys, the digits of numbers, empty
-    /// arrays.
+    /// Returns the JSON that a record was read from, with the changes that were made to the record since then. All
+    /// other parts stay as they were read: unknown keys, the digits of numbers, empty arrays. `self` is the JSON of the
+    /// changed record.
     /// - Parameters:
     ///   - received: the JSON that the record was read from.
     ///   - unchanged: the JSON that the library would write if the record had not been changed. The differences between

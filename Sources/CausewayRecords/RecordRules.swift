@@ -8,7 +8,7 @@ struct RecordRules: Sendable {
         var stringBytesMax: Int
         var nestingDepthMax: Int
         var bodyBytesMax: Int
-        /// The maximum bytes of a body to a channel that the command itself names.
+        /// The maximum length of a body in bytes if the command names a channel.
         var broadcastBodyBytesMax: Int
         var timestampLeadSecondsMax: Int64
     }
@@ -45,7 +45,7 @@ struct RecordRules: Sendable {
     }
 
     /// Returns a fault for each string or key that is too long, and for each object or array that is nested too deep.
-    /// The contents of such an object or array are not checked.
+    /// Does not check what is inside an object or array that is nested too deep.
     /// - Parameter depth: the nesting depth of the value, if it is an object or an array.
     private static func sizeFaults(of value: JSONValue, _ path: String, depth: Int) -> [RecordFault] {
         switch value {
@@ -77,7 +77,7 @@ struct RecordRules: Sendable {
     private static func bodySizeFaults(_ record: JSONObject, _ aps: JSONValue) throws -> [RecordFault] {
         var count = try #"{"aps":}"#.utf8.count + aps.text().count
         if case .object(let members) = record["payload"], let payload = record["payload"], !members.isEmpty {
-            // The body has the members of `payload` behind a comma, without the two braces of `payload`.
+            // In the body, the members of `payload` have a comma before them, and no braces around them: one byte less.
             count += try payload.text().count - 1
         }
         var bodyBytesMax = limits.bodyBytesMax

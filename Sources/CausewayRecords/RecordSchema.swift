@@ -1,7 +1,7 @@
 import Foundation
 
-/// Finds the faults of a record by a JSON Schema. This library has no dependencies, so it has a validator of its own.
-/// Knows only the keywords that the generated schemas use.
+/// Finds the faults of a record by a JSON Schema. Knows only the keywords that the generated schemas use. The library
+/// has a validator of its own, because it has no dependencies.
 struct RecordSchema: Sendable {
     private let root: JSONValue
 
@@ -77,7 +77,7 @@ struct RecordSchema: Sendable {
             ? [RecordFault(path, "has an element that is not allowed")] : []
     }
 
-    /// Whether the value satisfies a keyword. Always true for a keyword that another function of this type checks.
+    /// Whether the value satisfies a keyword. Always true for a keyword that another function checks.
     private func satisfies(_ value: JSONValue, _ keyword: String, _ argument: JSONValue) -> Bool {
         switch (keyword, value) {
         case ("type", _): value.hasType(argument.asText ?? "")

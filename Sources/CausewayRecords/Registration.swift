@@ -21,8 +21,8 @@ public struct PushToken: Codable, Hashable, Sendable {
     }
 }
 
-/// A record for `causeway.registrations`: a token, and the activity or device that it reaches. To unregister,
-/// write a record with the same ``key`` and no value.
+/// A record for `causeway.registrations`: a token, and the activity or device that it reaches. To unregister, write a
+/// record with the same ``key`` and no value.
 public struct Registration: Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// The record registers the update token of a running activity.

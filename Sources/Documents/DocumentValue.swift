@@ -40,24 +40,24 @@ extension DocumentValue: ExpressibleByDictionaryLiteral, ExpressibleByStringLite
 }
 
 extension DocumentValue {
-    /// The pairs of name and value in an object; empty if the value is no object.
+    /// The names and values of an object; empty if the value is no object.
     package var members: [Member] {
         if case .object(let members) = self { members } else { [] }
     }
 
-    /// Returns the object with more members at its beginning: `title`, if there is one, and `description`.
+    /// Returns the object with `title` (if it is not nil) and `description` as its first members.
     package func withDescription(_ description: String, title: String? = nil) -> DocumentValue {
         .object(
             (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. A flat value (`mayBeOnOneLine`) is on one line if it
-    /// is not longer than `lineCharactersMax`.
+    /// The value as JSON, indented by two spaces for each level. An array or object without deep nesting
+    /// (`mayBeOnOneLine`) is on one line if it has at most `lineCharactersMax` characters.
     package var json: String { json(indentation: 0) + "\n" }
 
-    /// The maximum length of an array or object on one line. The line's indentation counts; a key before the value does
-    /// not.
+    /// The maximum length of an array or object on one line. The length includes the line's indentation, but not the
+    /// key before the value.
     private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {
@@ -78,8 +78,10 @@ extension DocumentValue {
         }
     }
 
-    /// Whether the value is one of these: a scalar; an array of scalars; an object of at most three members, each of
-    /// which is a scalar or an array of scalars.
+    /// Whether the value may be written on one line. It may if it is one of these:
+    /// - a string, number or boolean, or null
+    /// - an array of such values
+    /// - an object of at most three members, each of which is such a value or an array of such values
     private var mayBeOnOneLine: Bool {
         switch self {
         case .null, .text, .number, .boolean: true

@@ -1,7 +1,6 @@
 import FoundationEssentials
 
-/// Reads and writes JSON. Equal values give equal bytes: one line, keys in alphabetical order, slashes not
-/// escaped.
+/// Reads and writes JSON. Equal values give equal bytes: one line, keys in alphabetical order, slashes not escaped.
 package enum StableJSON {
     package static func bytes(_ value: some Encodable) throws -> [UInt8] { Array(try data(value)) }
 

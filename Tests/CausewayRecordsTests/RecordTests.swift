@@ -82,14 +82,6 @@ struct RecordTests {
         #expect(results[2...].map(\.key) == ["cup-final", "cup-final", "cup-final"])
     }
 
-    @Test func `Each outcome has a constant`() {
-        let constants: [Outcome] = [
-            .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired, .invalid, .unregistered, .failed,
-            .unknown, .delivered, .started,
-        ]
-        #expect(Set(constants.map(\.rawValue)) == WorkerCodec.outcomes)
-    }
-
     @Test(arguments: [true, false])
     func `Invalidations that the worker writes are read`(ofDevice: Bool) throws {
         let value = WorkerCodec.invalidation(ofDevice: ofDevice)

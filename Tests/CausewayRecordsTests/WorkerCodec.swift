@@ -46,11 +46,6 @@ enum WorkerCodec {
         }
     }
 
-    static var outcomes: Set<String> {
-        Set(Outcome.allCases.map { "\($0.name)" } + FanoutOutcome.allCases.map { "\($0.name)" })
-            .union(MemberOutcome.allCases.map { "\($0.name)" })
-    }
-
     private static func written(_ write: (inout JSONWriter) -> Void) -> Data {
         var writer = JSONWriter()
         write(&writer)

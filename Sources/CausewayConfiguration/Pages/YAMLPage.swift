@@ -1,6 +1,8 @@
+import Documents
+
 /// Writes the documented YAML file. Its values are the defaults; a required key has an example.
 enum YAMLPage {
-    /// The width to which comments are wrapped, with their indentation.
+    /// The maximum width of a comment line, including the indentation.
     static let lineCharactersMax = 132
 
     static func text(of file: PageSection, introduction: String, schemaFile: String) -> String {
@@ -40,7 +42,7 @@ enum YAMLPage {
             + ["\(indentation)\(name):" + (value.isEmpty ? "" : " \(value)")]
     }
 
-    /// Returns sentences about the default, the allowed values, and the time when a change applies.
+    /// Returns sentences about a key: its default, its allowed values, and when a change takes effect.
     private static func constraintText(of key: KeyDescription) -> String {
         var sentences = [key.defaultText.map { "Default: \($0)." } ?? "Required."]
         switch key.valueKind {
@@ -58,15 +60,8 @@ enum YAMLPage {
     private static func comment(_ text: String, indentation: String) -> [String] {
         text.split(separator: "\n", omittingEmptySubsequences: false)
             .flatMap { line in
-                let words = line.split(separator: " ")
-                var lines = [indentation + "#"]
-                for word in words {
-                    if lines[lines.count - 1].count + 1 + word.count > lineCharactersMax {
-                        lines.append(indentation + "#")
-                    }
-                    lines[lines.count - 1] += " \(word)"
-                }
-                return lines
+                let lines = line.wrapped(toCharacters: lineCharactersMax - indentation.count - 2)
+                return lines.isEmpty ? ["\(indentation)#"] : lines.map { "\(indentation)# \($0)" }
             }
     }
 }

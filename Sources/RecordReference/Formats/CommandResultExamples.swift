@@ -3,8 +3,8 @@ enum CommandResultExamples {
     static let all = [
         (
             text: """
-            No token of the activity is registered, so the command is held. It has another result with the same `command` when a token \
-            is registered and the state is sent.
+            No token of the activity is registered, so the command is held. It has another result with the same \
+            `command` when a token is registered and the state is sent.
             """,
             record:
                 #"{"command": "ride-4", "app": "com.example.ride", "activity": "phone-7-RideAttributes-1", "outcome": "held", "#
@@ -13,7 +13,10 @@ enum CommandResultExamples {
         ),
         (
             text:
-                "The record is invalid. [Dead letters](#dead-letter-causewaydead-letters) shows the record and its dead letter.",
+                """
+            The record is invalid. [Dead letters](#dead-letter-causewaydead-letters) shows the record and its dead \
+            letter.
+            """,
             record: #"{"command": "\#(DeadLetterReference.exampleSource)", "outcome": "invalid", "#
                 + #""reason": "\#(DeadLetterReference.exampleFault.error)", "attempts": 0, "#
                 + #""source": {"topic": "causeway.commands", "partition": 3, "offset": 19}, "#

@@ -5,8 +5,8 @@ import LiveActivity
 package enum DeadLetterReference {
     static let topic = "causeway.dead-letters"
     static let introduction = """
-        Workers copy each invalid command and registration to this topic: the same key, the same value, and headers that say what is wrong. \
-        If the copy is too large for the broker, it has no value.
+        Workers copy each invalid command and registration to this topic: the same key, the same value, and headers \
+        that say what is wrong. If the copy is too large for the broker, it has no value.
         """
     static let headers: [(name: String, meaning: String)] = [
         ("error", "The code of the error."),

@@ -19,13 +19,19 @@ package struct FaultReference: Sendable {
             case .controlCharacter: "A string has a control character that is not escaped."
             case .invalidEscape: "A backslash does not begin an escape."
             case .loneSurrogate:
-                "A string has half of a surrogate pair, such as `\\ud83d` alone. Probably it was cut in the middle of a character."
+                """
+                A string has half of a surrogate pair, such as `\\ud83d` alone. Probably it was cut in the middle of a \
+                character.
+                """
             case .invalidUTF8: "The record is not UTF-8."
             case .tooDeep: "Objects and arrays are nested more than \(Limits.nestingDepthMax) deep."
             case .tooLong:
                 "A name or a string has too many bytes. In UTF-8, a character that is not ASCII has 2 to 4 bytes."
             case .tooMany:
-                "More than \(Limits.audiencesPerRegistrationMax) audiences, or more than \(Limits.unknownKeysPerObjectMax) unknown keys in one of Apple's dictionaries."
+                """
+                More than \(Limits.audiencesPerRegistrationMax) audiences, or more than \
+                \(Limits.unknownKeysPerObjectMax) unknown keys in one of Apple's dictionaries.
+                """
             case .unknownKey:
                 "The record has a key that is not in the tables above. Often the key belongs in `payload` or `aps`."
             case .duplicateKey: "A key occurs twice in one object."
@@ -42,8 +48,11 @@ package struct FaultReference: Sendable {
             case .notAllowed: "A field is not allowed together with another field. The header `detail` names them."
             case .missingPlaceholder: "The `activity` of a start to an audience does not contain `{device}`."
             case .bodyTooLarge:
-                "The body has more than 4,096 bytes (5,120 to a channel that you manage). Send a smaller state, or name the members to "
-                    + "drop in the policy's `oversize`. The header `detail` has the size, and the dropped members."
+                """
+                The body has more than 4,096 bytes (5,120 to a channel that you manage). Send a smaller state, or name \
+                the members to drop in the policy's `oversize`. The header `detail` has the size, and the dropped \
+                members.
+                """
             }
     }
 

@@ -40,7 +40,7 @@ extension FieldType {
     static let environment = choice(APNsEnvironment.allCases.map(\.name.description))
 
     /// The type in words, for tables.
-    var typeText: String {
+    var typeInWords: String {
         switch self {
         case .name(let bytesMax): "string, 1 to \(Self.withThousandsSeparator(UInt64(bytesMax))) bytes"
         case .text: "string"
@@ -60,11 +60,11 @@ extension FieldType {
         case .boolean: "boolean"
         case .array(let element, let countMax):
             "array of " + (countMax.map { "at most \($0) " } ?? "")
-                + element.typeText.replacing("string", with: "strings", maxReplacements: 1)
+                + element.typeInWords.replacing("string", with: "strings", maxReplacements: 1)
         case .segmentRange: "array of two integers, 0 to 255"
-        case .object(let shape): shape.typeText ?? "object"
+        case .object(let shape): shape.typeInWords ?? "object"
         case .appObject: "object"
-        case .either(let types): types.map(\.typeText).joined(separator: "; or ")
+        case .either(let types): types.map(\.typeInWords).joined(separator: "; or ")
         }
     }
 
@@ -83,14 +83,15 @@ extension FieldType {
     /// Returns the type as a JSON Schema (draft 7).
     func schema(_ description: DescriptionSource) -> DocumentValue {
         switch self {
-        case .name(let bytesMax): Self.textSchema(1, bytesMax)
+        case .name(let bytesMax): Self.stringSchema(1, bytesMax)
         case .text: ["type": "string"]
-        case .policyName: Self.textSchema(1, Limits.policyNameBytesMax, pattern: "^[A-Za-z0-9_-]+$")
+        case .policyName: Self.stringSchema(1, Limits.policyNameBytesMax, pattern: "^[A-Za-z0-9_-]+$")
         case .token:
-            Self.textSchema(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
+            Self.stringSchema(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
         case .channelIdentifier:
-            // Base64, as the decoder reads it: groups of four characters. The last two may be padding (`=`).
-            Self.textSchema(
+            // Base64, as the worker's decoder reads it: groups of four characters. The last two characters may be
+            // padding (`=`).
+            Self.stringSchema(
                 4,
                 ChannelIdentifier.bytesMax,
                 pattern: "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"
@@ -117,9 +118,9 @@ extension FieldType {
         }
     }
 
-    /// Returns the schema of a string without control characters. A pattern is not enough: in several libraries for
-    /// regular expressions, `$` also matches before a line end at the end of the string.
-    private static func textSchema(_ bytesMin: Int, _ bytesMax: Int, pattern: String? = nil) -> DocumentValue {
+    /// Returns the schema of a string without control characters. The keyword `not` is needed even beside a pattern: in
+    /// several libraries, `$` also matches before a line feed at the end of the string.
+    private static func stringSchema(_ bytesMin: Int, _ bytesMax: Int, pattern: String? = nil) -> DocumentValue {
         .object(
             [
                 .init("type", "string"), .init("minLength", .number(UInt64(bytesMin))),
@@ -129,6 +130,6 @@ extension FieldType {
         )
     }
 
-    /// The definition to which the schemas of strings refer: Unicode's category Cc.
+    /// What the keyword `not` refers to in the schemas of strings: a control character (Unicode's category Cc).
     static let controlCharacter: DocumentValue = ["pattern": "[\\x00-\\x1f\\x7f-\\x9f]"]
 }

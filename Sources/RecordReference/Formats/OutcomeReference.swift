@@ -13,64 +13,71 @@ package struct OutcomeReference: Sendable {
     }
 
     init(_ outcome: Outcome) {
-        let (meaning, recommendedAction): (String, String) =
-            switch outcome {
-            case .accepted:
-                (
-                    "APNs responded with 200. The phone may still drop the push: see the traps below.",
-                    "Nothing."
-                )
-            case .unchanged:
-                ("Nothing but the timestamp differs from what the activity shows.", "Nothing.")
-            case .duplicate:
-                (
-                    "This version is already settled, or another record with this version is in progress.",
-                    "Nothing, unless a newer state had the same version. Then write it again with a higher `sequence`."
-                )
-            case .superseded:
-                (
-                    "A newer command replaced this one before it was sent. If this one had an alert, the newer state carries it, unless that state has a newer alert or `reason` says otherwise. Or the command is an end, and a "
-                        + "newer start has begun the activity again.",
-                    "Nothing. If the end was for the activity that the newer start began, send it again with a later timestamp."
-                )
-            case .held:
-                (
-                    "No token is registered, or APNs says that the token is dead. The newest state waits for the next registration, and then has another result.",
-                    "If this continues, check whether the app registers its tokens."
-                )
-            case .ended:
-                (
-                    "The activity has ended, so nothing can change it.",
-                    "Send no more commands to it. Only a start begins it again."
-                )
-            case .expired:
-                (
-                    "The command expired or became too old before it could be sent.",
-                    "With a `reason`, do what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. Otherwise nothing for updates; for a start "
-                        + "or an end, decide whether to send it again."
-                )
-            case .invalid:
-                (
-                    "The record is invalid. `reason` has the code, and the dead letter has the record and the details.",
-                    "Correct the producer. Check records with `causeway check --commands`."
-                )
-            case .unregistered:
-                (
-                    "The token is dead, and the command is not held, because it is a start, an end of a lifetime, or a push to a member of an audience.",
-                    "Delete the token. The app registers a new one when it runs."
-                )
-            case .failed:
-                (
-                    "The command cannot be sent for a reason that no retry removes, such as a refusal by APNs or Redis.",
-                    "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
-                )
-            case .unknown:
-                (
-                    "A start was sent, and its response was lost. The activity may exist. The start is not sent again, because this could start a second activity.",
-                    "Wait for the activity's registration. If none arrives, start another activity."
-                )
-            }
-        self.init(outcome.name, meaning, recommendedAction)
+        self.init(outcome.name, Self.meaning(of: outcome), Self.recommendedAction(after: outcome))
+    }
+
+    private static func meaning(of outcome: Outcome) -> String {
+        switch outcome {
+        case .accepted: "APNs responded with 200. The phone may still drop the push."
+        case .unchanged: "Nothing but the timestamp differs from what the activity shows."
+        case .duplicate: "This version is already settled, or another record with this version is in progress."
+        case .superseded:
+            """
+            A newer command replaced this one before it was sent. If this one had an alert, the newer state \
+            carries it, unless that state has a newer alert or `reason` says otherwise. Or the command is an \
+            end, and a newer start has begun the activity again.
+            """
+        case .held:
+            """
+            No token is registered, or APNs says that the token is dead. The newest state waits for the next \
+            registration, and then has another result.
+            """
+        case .ended: "The activity has ended, so nothing can change it."
+        case .expired: "The command expired or became too old before it could be sent."
+        case .invalid:
+            "The record is invalid. `reason` has the code, and the dead letter has the record and the details."
+        case .unregistered:
+            """
+            The token is dead, and the command is not held, because it is a start, an end of a lifetime, or a \
+            push to a member of an audience.
+            """
+        case .failed:
+            "The command cannot be sent for a reason that no retry removes, such as a refusal by APNs or Redis."
+        case .unknown:
+            """
+            A start was sent, and its response was lost. The activity may exist. The start is not sent again, \
+            because this could start a second activity.
+            """
+        }
+    }
+
+    private static func recommendedAction(after outcome: Outcome) -> String {
+        switch outcome {
+        case .accepted: "Nothing. If the phone shows nothing new, see [Traps](#traps)."
+        case .unchanged: "Nothing."
+        case .duplicate:
+            "Nothing, unless a newer state had the same version. Then write it again with a higher `sequence`."
+        case .superseded:
+            """
+            Nothing. If the end was for the activity that the newer start began, send it again with a later \
+            timestamp.
+            """
+        case .held: "If this continues, check whether the app registers its tokens."
+        case .ended: "Send no more commands to it. Only a start begins it again."
+        case .expired:
+            """
+            With a `reason`, do what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. \
+            Otherwise nothing for updates; for a start or an end, decide whether to send it again.
+            """
+        case .invalid: "Correct the producer. Check records with `causeway check --commands`."
+        case .unregistered: "Delete the token. The app registers a new one when it runs."
+        case .failed:
+            """
+            Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after \
+            that.
+            """
+        case .unknown: "Wait for the activity's registration. If none arrives, start another activity."
+        }
     }
 
     init(_ outcome: FanoutOutcome) {
@@ -101,7 +108,10 @@ package struct OutcomeReference: Sendable {
         case .failed:
             self.init(
                 outcome.name,
-                "APNs refused the push, and a retry does not help. Or the app has no key for the member's environment; then the member has no result of its own.",
+                """
+                APNs refused the push, and a retry does not help. Or the app has no key for the member's environment; \
+                then the member has no result of its own.
+                """,
                 "Read the member's own result, or `reason` and `advice` of the broadcast."
             )
         case .unregistered:

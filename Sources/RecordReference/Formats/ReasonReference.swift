@@ -24,20 +24,32 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "alertDidNotFit",
             "`accepted`, `superseded`",
-            "An older alert did not fit into 4,096 bytes together with the newer state, so the state was sent without it.",
+            """
+            An older alert did not fit into 4,096 bytes together with the newer state, so the state was sent without \
+            it.
+            """,
             "Keep alerts and states small enough to fit together."
         ),
         ReasonReference(
             "activityUnknown",
             "`expired`",
-            "Redis does not know the activity, and the command is too old: more than 8 h for an update, or 12 h for an end.",
-            "Compare the activity's id with its registration. If the ids are equal, the activity is too old: start another activity."
+            """
+            Redis does not know the activity, and the command is too old: more than 8 h for an update, or 12 h for an \
+            end.
+            """,
+            """
+            Compare the activity's id with its registration. If the ids are equal, the activity is too old: start \
+            another activity.
+            """
         ),
         ReasonReference(
             "activityOver8Hours",
             "`ended`",
             "The activity began more than 8 h ago, so Apple has ended it.",
-            "Start another activity, or use a policy that restarts activities: `lifetimeSeconds` and `afterLifetime: restart`."
+            """
+            Start another activity, or use a policy that restarts activities: `lifetimeSeconds` and `afterLifetime: \
+            restart`.
+            """
         ),
         ReasonReference(
             "startBudget",
@@ -67,7 +79,10 @@ package struct ReasonReference: Sendable {
             "noResponse",
             "`unknown`, `expired`",
             "The push was sent, and the connection was lost before APNs responded.",
-            "With `unknown`: wait for the activity's registration before you start another activity. With `expired`: nothing."
+            """
+            With `unknown`: wait for the activity's registration before you start another activity. With `expired`: \
+            nothing.
+            """
         ),
         ReasonReference(
             "notProcessed",
@@ -102,8 +117,10 @@ package struct ReasonReference: Sendable {
         ReasonReference(
             "undecodable",
             "`invalid`",
-            "The app's phones cannot decode the attributes or the content state: see the app's `shapes`. The dead letter "
-                + "names the path, the value and the type that is expected.",
+            """
+            The app's phones cannot decode the attributes or the content state: see the app's `shapes`. The dead \
+            letter names the path, the value and the type that is expected.
+            """,
             "Correct what the dead letter names, or generate the app's shapes again."
         ),
         ReasonReference(

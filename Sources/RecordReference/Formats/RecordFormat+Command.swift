@@ -8,13 +8,13 @@ extension RecordFormat {
         topicConfigurationKey: "commands",
         topic: "causeway.commands",
         introduction: """
-            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is sent to APNs \
-            unchanged. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
+            A producer writes one command for each new state: an address, and Apple's `aps` dictionary, which is sent \
+            to APNs unchanged. The whole body that APNs gets, `{"aps":…}` with the members of `payload`, has at most \
             4,096 bytes, or 5,120 if `channel` is an id.
             """,
         keyMeaning: """
-            the activity's id, or the audience's id, or the channel's id. Records with the same address must have the same key, so that a \
-            partition keeps their order.
+            the activity's id, or the audience's id, or the channel's id. Records with the same address must have the \
+            same key, so that a partition keeps their order.
             """,
         headers: [
             ("traceparent", "W3C Trace Context. It is copied to the result."),
@@ -52,8 +52,8 @@ private enum CommandFormat {
                 .identifier,
                 .sometimes("address"),
                 """
-                The activity's id, which you choose. It identifies one Live Activity on one device. In a start to an audience, it is \
-                the template of the ids: `{device}` is replaced by each device's id.
+                The activity's id, which you choose. It identifies one Live Activity on one device. In a start to an \
+                audience, it is the template of the ids: `{device}` is replaced by each device's id.
                 """
             ),
             RecordField(
@@ -67,8 +67,8 @@ private enum CommandFormat {
                 .either([.channelIdentifier, .boolean]),
                 .sometimes("address, or with `audience`"),
                 """
-                The id of a broadcast channel that you manage yourself. Or `true` together with `audience`: the audience gets a \
-                channel, even if no pattern of the configuration matches it.
+                The id of a broadcast channel that you manage yourself. Or `true` together with `audience`: the \
+                audience gets a channel, even if no pattern of the configuration matches it.
                 """
             ),
             RecordField(
@@ -85,7 +85,7 @@ private enum CommandFormat {
                         [],
                         unlistedKeys: .passedOn,
                         forbiddenKeys: ["aps"],
-                        typeText: "object without the key `aps`"
+                        typeInWords: "object without the key `aps`"
                     )
                 ),
                 "Your own keys. In the body, they are next to `aps`."
@@ -93,8 +93,10 @@ private enum CommandFormat {
             RecordField(
                 "id",
                 .name(bytesMax: Limits.commandIdentifierBytesMax),
-                "The id of the command in its result. Default: its position in Kafka, `topic/partition/offset`. Ids that begin with "
-                    + "`lifetime:` are for Causeway's own commands."
+                """
+                The id of the command in its result. Default: its position in Kafka, `topic/partition/offset`. Ids \
+                that begin with `lifetime:` are for Causeway's own commands.
+                """
             ),
             RecordField(
                 "sequence",
@@ -104,19 +106,28 @@ private enum CommandFormat {
             RecordField(
                 "priority",
                 .integerChoice([5, 10]),
-                "`apns-priority`. Default: 10 for a start, an end and an alert, otherwise 5. The budget can lower 10 to 5."
+                """
+                `apns-priority`. Default: 10 for a start, an end and an alert, otherwise 5. The budget can lower 10 to \
+                5.
+                """
             ),
             RecordField(
                 "expiration",
                 .integer(0...UInt64(Limits.timestampMax)),
-                "The command is not sent after this time, UNIX seconds. Default: none, but the policy limits the age of starts and alerts."
+                """
+                The command is not sent after this time, UNIX seconds. Default: none, but the policy limits the age of \
+                starts and alerts.
+                """
             ),
             RecordField("policy", .policyName, "A policy of the worker's configuration. Default: the app's."),
             RecordField(
                 "token",
                 .token,
                 .sometimes("with `environment`"),
-                "The activity's update token, or the device's push-to-start token, in the same form as in a registration."
+                """
+                The activity's update token, or the device's push-to-start token, in the same form as in a \
+                registration.
+                """
             ),
             RecordField(
                 "environment",
@@ -141,15 +152,19 @@ private enum CommandFormat {
                 "timestamp",
                 .unixSeconds,
                 .always,
-                "The time at which this state was true. The newest state replaces older ones. At most \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
+                """
+                The time at which this state was true. The newest state replaces older ones. At most \
+                \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock.
+                """
             ),
             RecordField(
                 "content-state",
                 .appObject,
                 .sometimes("required, except in an end"),
                 """
-                The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is a number of seconds since \
-                2001, not since 1970. If the phone cannot decode the content state, it shows nothing new.
+                The app's `ContentState`, as `JSONEncoder` with default strategies writes it. A `Date` in it is a \
+                number of seconds since 2001, not since 1970. If the phone cannot decode the content state, it shows \
+                nothing new.
                 """
             ),
             RecordField(
@@ -173,13 +188,19 @@ private enum CommandFormat {
             RecordField(
                 "stale-date",
                 .number,
-                "UNIX seconds. After this time, the system marks the activity as outdated. APNs stores an undelivered update until this time, 8 hours at most."
+                """
+                UNIX seconds. After this time, the system marks the activity as outdated. APNs stores an undelivered \
+                update until this time, 8 hours at most.
+                """
             ),
             RecordField(
                 "dismissal-date",
                 .number,
                 .sometimes("only in an end"),
-                "UNIX seconds. At this time, the system removes the ended activity from the Lock Screen: at most 4 hours after the end, or at once if the time is past."
+                """
+                UNIX seconds. At this time, the system removes the ended activity from the Lock Screen: at most 4 \
+                hours after the end, or at once if the time is past.
+                """
             ),
             RecordField(
                 "relevance-score",
@@ -230,7 +251,7 @@ private enum CommandFormat {
                     ),
                 ],
                 unlistedKeys: .passedOn,
-                typeText: "an object with `loc-key`"
+                typeInWords: "an object with `loc-key`"
             )
         ),
     ])
@@ -258,8 +279,10 @@ extension CommandFormat {
     )
 
     private static let audienceCommandRule = RecordRule(
-        "A command to an audience has no `device`, `token` or `environment`. A start has an `activity` with `{device}` in it; an "
-            + "update or end has no `activity`.",
+        """
+        A command to an audience has no `device`, `token` or `environment`. A start has an `activity` with `{device}` \
+        in it; an update or end has no `activity`.
+        """,
         [
             "if": ["required": ["audience"]],
             "then": [
@@ -272,8 +295,10 @@ extension CommandFormat {
     )
 
     private static let activityCommandRule = RecordRule(
-        "Every other command has an `activity` and no `channel`. A start has a `device`; an update or end has none. `token` and "
-            + "`environment` are both present or both absent.",
+        """
+        Every other command has an `activity` and no `channel`. A start has a `device`; an update or end has none. \
+        `token` and `environment` are both present or both absent.
+        """,
         [
             "if": [
                 "not": [
@@ -299,8 +324,10 @@ extension CommandFormat {
     ]
 
     private static let startRule = RecordRule(
-        "A start has `attributes-type`, `attributes`, and an `alert` whose `title` and `body` are not empty: the phone ignores any "
-            + "other start. It has at most one of `input-push-token` and `input-push-channel`.",
+        """
+        A start has `attributes-type`, `attributes`, and an `alert` whose `title` and `body` are not empty: the phone \
+        ignores any other start. It has at most one of `input-push-token` and `input-push-channel`.
+        """,
         [
             "if": apsStartCondition,
             "then": [

@@ -8,8 +8,8 @@ extension RecordFormat {
         topicConfigurationKey: "invalidations",
         topic: "causeway.invalidations",
         introduction: """
-            Workers write one invalidation for each token that APNs reports as dead. Delete the token from your own tables, unless the app \
-            has registered it again since `invalidAt`. Workers no longer use it.
+            Workers write one invalidation for each token that APNs reports as dead. Delete the token from your own \
+            tables, unless the app has registered it again since `invalidAt`. Workers no longer use it.
             """,
         keyMeaning: "the activity's id, or the device's id.",
         headers: [],
@@ -40,14 +40,19 @@ extension RecordFormat {
                             "reason",
                             .text,
                             .always,
-                            "`ExpiredToken`: the activity ended or was dismissed. `Unregistered`: the app was deleted. `BadDeviceToken`: not a "
-                                + "token of this environment."
+                            """
+                            `ExpiredToken`: the activity ended or was dismissed. `Unregistered`: the app was deleted. \
+                            `BadDeviceToken`: not a token of this environment.
+                            """
                         ),
                         RecordField(
                             "invalidAt",
                             .count,
                             .always,
-                            "The time since which the token is dead, UNIX milliseconds. It is Apple's time if APNs sent one."
+                            """
+                            The time since which the token is dead, UNIX milliseconds. It is Apple's time if APNs sent \
+                            one.
+                            """
                         ),
                     ],
                     unlistedKeys: .ignored,
@@ -70,8 +75,8 @@ extension RecordFormat {
         topicConfigurationKey: "channels",
         topic: "causeway.channels",
         introduction: """
-            Workers write here which broadcast channel an audience has, so that apps can start activities on the channel. A tombstone \
-            means that the channel was deleted. The topic is compacted.
+            Workers write here which broadcast channel an audience has, so that apps can start activities on the \
+            channel. A tombstone means that the channel was deleted. The topic is compacted.
             """,
         keyMeaning: "`app/environment/audience`.",
         headers: [],

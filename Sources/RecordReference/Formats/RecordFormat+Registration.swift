@@ -8,9 +8,9 @@ extension RecordFormat {
         topicConfigurationKey: "registrations",
         topic: "causeway.registrations",
         introduction: """
-            The app's server writes one registration for each token that it gets from a phone: the update token of an activity, or the \
-            push-to-start token of a device. A record without a value (a tombstone) unregisters the activity or device that its key \
-            names. The topic is compacted: it keeps the newest record of each key.
+            The app's server writes one registration for each token that it gets from a phone: the update token of an \
+            activity, or the push-to-start token of a device. A record without a value (a tombstone) unregisters the \
+            activity or device that its key names. The topic is compacted: it keeps the newest record of each key.
             """,
         keyMeaning: "the activity's id, or the device's id.",
         headers: [],
@@ -39,13 +39,19 @@ private enum RegistrationFormat {
                 "environment",
                 .environment,
                 .always,
-                "Which of Apple's services the token is from: `sandbox` for builds from Xcode, `production` for TestFlight and the App Store."
+                """
+                Which of Apple's services the token is from: `sandbox` for builds from Xcode, `production` for \
+                TestFlight and the App Store.
+                """
             ),
             RecordField(
                 "registeredAt",
                 .unixMilliseconds,
                 .always,
-                "The time at which the app got the token. Of two registrations, the one with the later time applies. If APNs reports the token as dead since an earlier time, Causeway continues to use it."
+                """
+                The time at which the app got the token. Of two registrations, the one with the later time applies. If \
+                APNs reports the token as dead since an earlier time, Causeway continues to use it.
+                """
             ),
             RecordField("token", .token, .always, "The bytes of the token in hexadecimal digits."),
             RecordField(
@@ -70,7 +76,10 @@ private enum RegistrationFormat {
                 "frequentUpdates",
                 .boolean,
                 .sometimes("only with `activity`"),
-                "`ActivityAuthorizationInfo().frequentPushesEnabled`. `true` selects the larger budget, `frequentBudget`. Default: `false`."
+                """
+                `ActivityAuthorizationInfo().frequentPushesEnabled`. `true` selects the larger budget, \
+                `frequentBudget`. Default: `false`.
+                """
             ),
             RecordField(
                 "shows",
@@ -81,13 +90,19 @@ private enum RegistrationFormat {
             RecordField(
                 "audiences",
                 .array(of: .identifier, countMax: Limits.audiencesPerRegistrationMax),
-                "All audiences of the activity or device. It leaves all audiences that are not in this list. Default: none."
+                """
+                All audiences of the activity or device. It leaves all audiences that are not in this list. Default: \
+                none.
+                """
             ),
             RecordField(
                 "channels",
                 .boolean,
                 .sometimes("only with `device`"),
-                "`true`: the device has iOS 18 or newer, so its activities can use a broadcast channel. Default: `false`."
+                """
+                `true`: the device has iOS 18 or newer, so its activities can use a broadcast channel. Default: \
+                `false`.
+                """
             ),
         ],
         unlistedKeys: .refused,

@@ -8,9 +8,9 @@ extension RecordFormat {
         topicConfigurationKey: "results",
         topic: "causeway.results",
         introduction: """
-            Workers write the outcome of each command. There are four kinds of result, because a command to an audience has several \
-            results. Recognize each kind by the fields that its description names. After a crash, a result may be written twice, with the same \
-            `command` and `outcome`. Ignore keys that you do not know.
+            Workers write the outcome of each command. There are four kinds of result, because a command to an \
+            audience has several results. Recognize each kind by the fields that its description names. After a crash, \
+            a result may be written twice, with the same `command` and `outcome`. Ignore keys that you do not know.
             """,
         keyMeaning:
             "the id of the command's activity, audience or channel; for an `invalid` record, the key of that record.",
@@ -26,9 +26,10 @@ extension RecordFormat {
         name: "commandResult",
         title: "Result of a command",
         introduction: """
-            It has `attempts`. Each command to an activity has such a result, and so has each start that a start to an audience causes. A \
-            command to an audience or a channel has it only if nothing was sent. A member of an audience has it if APNs refused its push \
-            permanently; the result has the audience's id and the outcome `failed` or `unregistered`. An `invalid` registration has it, too.
+            It has `attempts`. Each command to an activity has such a result, and so has each start that a start to an \
+            audience causes. A command to an audience or a channel has it only if nothing was sent. A member of an \
+            audience has it if APNs refused its push permanently; the result has the audience's id and the outcome \
+            `failed` or `unregistered`. An `invalid` registration has it, too.
             """,
         shape: RecordShape(
             [ResultFields.command, ResultFields.appIfKnown] + ResultFields.addressFields + [
@@ -47,8 +48,11 @@ extension RecordFormat {
                 RecordField(
                     "cause",
                     .choice(["lifetime"]),
-                    "Present if Causeway wrote the command itself. `lifetime`: the `lifetimeSeconds` of the activity's policy were over. If the result has a "
-                        + "`device`, the command is the start after such an end (`afterLifetime`)."
+                    """
+                    Present if Causeway wrote the command itself. `lifetime`: the `lifetimeSeconds` of the activity's \
+                    policy were over. If the result has a `device`, the command is the start after such an end \
+                    (`afterLifetime`).
+                    """
                 ),
                 RecordField("apnsId", .uuid, "The `apns-id` of the push, with which Apple's console finds the push."),
                 RecordField("priority", .integerChoice([5, 10]), "The priority of the push that was sent."),
@@ -56,7 +60,10 @@ extension RecordFormat {
                 RecordField(
                     "budgetLeft",
                     .count,
-                    "How many pushes of priority 10 the activity's budget still allows. Present if the budget was checked."
+                    """
+                    How many pushes of priority 10 the activity's budget still allows. Present if the budget was \
+                    checked.
+                    """
                 ),
                 ResultFields.dropped,
                 RecordField("policy", .policyName, "The policy that the command named."),
@@ -118,8 +125,11 @@ extension RecordFormat {
                 RecordField(
                     "channelReason",
                     .choice(ChannelAbsence.allCases.map(\.name.description)),
-                    "Why there was no channel. `notInTime`: the command waited 2 s. `refused`: APNs refused to create it, see the worker's log. `notAwaited`: "
-                        + "another command waited without success less than a minute ago."
+                    """
+                    Why there was no channel. `notInTime`: the command waited 2 s. `refused`: APNs refused to create \
+                    it, see the worker's log. `notAwaited`: another command waited without success less than a minute \
+                    ago.
+                    """
                 ),
                 RecordField("ranges", .integer(1...256), .always, "How many ranges the audience was divided into."),
                 RecordField(
@@ -206,13 +216,18 @@ private enum ResultFields {
     static let dropped = RecordField(
         "dropped",
         .array(of: .text, countMax: OversizeFields.countMax),
-        "The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. If a command was held "
-            + "for a token and is sent later, only its result `held` names them."
+        """
+        The members of `content-state` that were dropped by the policy's `oversize`, because the body was too large. \
+        If a command was held for a token and is sent later, only its result `held` names them.
+        """
     )
     static let sentTimestamp = RecordField(
         "timestamp",
         .unixSeconds,
-        "`aps.timestamp` of the push. It can be later than the command's, because it must be later than that of the previous push."
+        """
+        `aps.timestamp` of the push. It can be later than the command's, because it must be later than that of the \
+        previous push.
+        """
     )
     static let fanoutOutcome = RecordField(
         "outcome",
@@ -226,7 +241,7 @@ private enum ResultFields {
                 RecordField($0.name.description, .count, "How many had this outcome. Absent if none had it.")
             },
             unlistedKeys: .ignored,
-            typeText: "object: a count for each outcome that occurred"
+            typeInWords: "object: a count for each outcome that occurred"
         )
     )
     static let members = RecordField("members", outcomeCounts, .always, "How many members had each outcome.")
@@ -268,7 +283,7 @@ private enum ResultFields {
                 RecordShape(
                     times.map { RecordField($0.name, .count, $0.meaning + " UNIX milliseconds.") },
                     unlistedKeys: .ignored,
-                    typeText: "object: those times that are known"
+                    typeInWords: "object: those times that are known"
                 )
             ),
             .always,

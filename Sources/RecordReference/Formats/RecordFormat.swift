@@ -6,14 +6,15 @@ package struct RecordField: Sendable {
     package enum Presence: Equatable, Sendable {
         case always
         case optional
-        /// The key is only in some records. The text says in which records, for the table's column "present".
+        /// The key is only in some records. The text says in which records; the table's column "present" shows the
+        /// text.
         case sometimes(String)
     }
 
     package var name: String
     package var type: FieldType
     package var presence: Presence
-    /// One or several sentences.
+    /// What the key means, in one or several sentences.
     package var meaning: String
 
     init(_ name: String, _ type: FieldType, _ presence: Presence, _ meaning: String) {
@@ -26,12 +27,12 @@ package struct RecordField: Sendable {
     init(_ name: String, _ type: FieldType, _ meaning: String) { self.init(name, type, .optional, meaning) }
 }
 
-/// The text that a field's schema has as its `description`.
+/// Which text a field's schema has as its `description`.
 enum DescriptionSource {
     /// The field's meaning, for people who read the schema.
     case meaning
     /// The type in words, for the messages of the library `CausewayRecords` that say what a value must be.
-    case typeText
+    case typeInWords
 }
 
 /// A rule that combines several keys of an object.
@@ -62,23 +63,23 @@ package struct RecordShape: Sendable {
     package var fields: [RecordField]
     package var unlistedKeys: UnlistedKeys
     package var rules: [RecordRule]
-    /// Keys that make a record invalid, even if `unlistedKeys` is `passedOn`.
+    /// Keys that make a record invalid, although other unknown keys are allowed.
     package var forbiddenKeys: [String]
-    /// The type in words, for an object inside a record.
-    package var typeText: String?
+    /// The object's type in words, for tables and messages; nil: "object".
+    package var typeInWords: String?
 
     init(
         _ fields: [RecordField],
         unlistedKeys: UnlistedKeys,
         rules: [RecordRule] = [],
         forbiddenKeys: [String] = [],
-        typeText: String? = nil
+        typeInWords: String? = nil
     ) {
         self.fields = fields
         self.unlistedKeys = unlistedKeys
         self.rules = rules
         self.forbiddenKeys = forbiddenKeys
-        self.typeText = typeText
+        self.typeInWords = typeInWords
     }
 
     /// Returns the shape as a JSON Schema (draft 7).
@@ -88,7 +89,7 @@ package struct RecordShape: Sendable {
                 let text =
                     switch description {
                     case .meaning: field.meaning
-                    case .typeText: field.type.typeText.replacing("`", with: "")
+                    case .typeInWords: field.type.typeInWords.replacing("`", with: "")
                     }
                 return DocumentValue.Member(field.name, field.type.schema(description).withDescription(text))
             }
@@ -98,7 +99,7 @@ package struct RecordShape: Sendable {
         if !required.isEmpty { members.append(.init("required", .texts(required))) }
         // JSON Schema cannot limit the number of unknown keys. So the schema for the library `CausewayRecords` has a
         // keyword of its own, `unknownKeysMax`. An object without fields belongs to the app, and has no limit.
-        if unlistedKeys == .passedOn, !fields.isEmpty, description == .typeText {
+        if unlistedKeys == .passedOn, !fields.isEmpty, description == .typeInWords {
             members.append(.init("unknownKeysMax", .number(UInt64(Limits.unknownKeysPerObjectMax))))
         }
         if unlistedKeys == .refused { members.append(.init("additionalProperties", false)) }
@@ -131,7 +132,7 @@ extension FieldType {
     }
 }
 
-/// The records of one topic.
+/// The format of the records of one topic.
 package struct RecordFormat: Sendable {
     /// One kind of record of the topic.
     package struct Variant: Sendable {
@@ -157,7 +158,7 @@ package struct RecordFormat: Sendable {
     /// The meaning of the Kafka record's key.
     package var keyMeaning: String
     package var headers: [(name: String, meaning: String)]
-    /// Whether producers write the records, and workers read them.
+    /// Whether producers or app servers write the records, and workers read them. False: workers write them.
     package var isWrittenByProducers: Bool
     package var variants: [Variant]
 }

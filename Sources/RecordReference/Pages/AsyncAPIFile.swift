@@ -20,8 +20,8 @@ package enum AsyncAPIFile {
                 "title": "Causeway",
                 "version": .text(version),
                 "description": """
-                Sends Live Activity updates from Kafka to iPhones. The names of the topics are defaults; kafka.topics in the worker's \
-                configuration changes them.
+                Sends Live Activity updates from Kafka to iPhones. The names of the topics are defaults; kafka.topics \
+                in the worker's configuration changes them.
                 """,
                 "license": ["name": "Apache 2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"],
             ],

@@ -26,7 +26,8 @@ package enum LibraryRulesFile {
 
         """
 
-    /// Returns a number of at most six digits, grouped as swift-format requires.
+    /// Returns a number of at most six digits as Swift source: five or six digits get an underscore, as swift-format
+    /// requires (`65_536`).
     private static func grouped(_ number: Int) -> String {
         let digits = String(number)
         return digits.count > 4 ? "\(digits.dropLast(3))_\(digits.suffix(3))" : digits
@@ -37,15 +38,8 @@ package enum LibraryRulesFile {
     /// Returns the schema of a format as a Swift string literal with short lines.
     private static func makeSchemaLiteral(of format: RecordFormat) -> String {
         let definitions = DocumentValue.Member("definitions", ["controlCharacter": FieldType.controlCharacter])
-        let schema = DocumentValue.object(format.variants[0].shape.schema(.typeText).members + [definitions])
-        var lines: [String] = []
-        for word in schema.oneLineJSON.split(separator: " ") {
-            if let last = lines.last, last.count + word.count < lineCharactersMax {
-                lines[lines.count - 1] = "\(last) \(word)"
-            } else {
-                lines.append(String(word))
-            }
-        }
+        let schema = DocumentValue.object(format.variants[0].shape.schema(.typeInWords).members + [definitions])
+        let lines = schema.oneLineJSON.wrapped(toCharacters: lineCharactersMax)
         let indentation = String(repeating: " ", count: 8)
         return "#\"\"\"\n" + lines.map { indentation + $0 }.joined(separator: " \\#\n") + "\n\(indentation)\"\"\"#"
     }

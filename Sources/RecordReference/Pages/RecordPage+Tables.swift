@@ -4,7 +4,10 @@ import LiveActivity
 extension RecordPage {
     static let outcomesSection =
         "## Outcomes\n\n" + outcomeTable(Outcome.allCases.map { OutcomeReference($0) })
-        + "\n### Outcomes of a command to an audience\n\nResults of ranges and of the whole command have these outcomes.\n\n"
+            + """
+            \n### Outcomes of a command to an audience\n\nResults of ranges and of the whole command have these \
+            outcomes.\n\n
+            """
         + outcomeTable(FanoutOutcome.allCases.map { OutcomeReference($0) })
         + "\n### Outcomes of members and broadcasts\n\n"
         + "`members` and `broadcasts` count these outcomes, and the result of a broadcast has one of them.\n\n"
@@ -21,9 +24,10 @@ extension RecordPage {
         """
         ## Reasons
 
-        `reason` of a result is [Apple's reason](https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns) \
-        or one of these. For `invalid`, it is a code of the next table. Any other text is an error of Redis. [Real Apple](apple.md) says what to \
-        do about Apple's reasons.
+        `reason` of a result is [Apple's \
+        reason](https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns) \
+        or one of these. For `invalid`, it is a code of the next table. Any other text is an error of Redis. [Real \
+        Apple](apple.md) says what to do about Apple's reasons.
 
 
         """
@@ -42,8 +46,8 @@ extension RecordPage {
         APNs responds with 200 and the result is `accepted`, but the phone shows nothing new, if
 
         - the app cannot decode `content-state` or `attributes`: a missing key, a wrong type, another spelling;
-        - a `Date` in them counts from 1970. `JSONDecoder` with default strategies reads seconds since 2001: subtract 978,307,200. A \
-        `ClosedRange<Date>` is an array of two such numbers;
+        - a `Date` in them counts from 1970. `JSONDecoder` with default strategies reads seconds since 2001: subtract \
+        978,307,200. A `ClosedRange<Date>` is an array of two such numbers;
         - the activity is no longer on the phone, and APNs does not know this yet;
         - the phone's budget for pushes of priority 10 is used up.
 
@@ -53,8 +57,8 @@ extension RecordPage {
         """
         ## What the schemas cannot say
 
-        Every record that the worker accepts is valid by its schema. But a record that is valid by its schema may be invalid for the worker, in these \
-        cases. `causeway check` finds all of them.
+        Every record that the worker accepts is valid by its schema. But a record that is valid by its schema may be \
+        invalid for the worker, in these cases. `causeway check` finds all of them.
 
 
         """ + RuleBeyondSchema.allCases.map { "- \($0.text)\n" }.joined()

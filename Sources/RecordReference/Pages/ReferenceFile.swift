@@ -14,6 +14,7 @@ package struct ReferenceFile: Sendable {
             ReferenceFile(path: AsyncAPIFile.path, text: AsyncAPIFile.text(version: version)),
             ReferenceFile(path: RecordPage.path, text: RecordPage.markdown),
             ReferenceFile(path: LibraryRulesFile.path, text: LibraryRulesFile.text),
+            ReferenceFile(path: LibraryOutcomesFile.path, text: LibraryOutcomesFile.text),
         ]
     }
 }

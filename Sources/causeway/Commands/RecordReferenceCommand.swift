@@ -7,7 +7,7 @@ import RecordReference
 struct RecordReferenceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "record-reference",
-        abstract: "Write Config/schemas, Config/asyncapi.yaml and Documentation/records.md.",
+        abstract: "Write Config/schemas, Config/asyncapi.yaml, Documentation/records.md and parts of CausewayRecords.",
         shouldDisplay: false
     )
 
