@@ -180,7 +180,7 @@ acceptance-test: build fleet-deps ## Disturb fan-outs to an audience with newer 
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet fanouts/test_*.py
 	@.build/fleet/venv/bin/python Tests/Acceptance/fanouts/run.py .build/release/causeway $(ACCEPTANCE)
 
-newcomer-test: deps ## Run README.md's first commands exactly as written, and compare what they print: half a minute
+newcomer-test: deps ## Run README.md's first commands exactly as written, and compare what they print: under a minute
 	swift build --product causeway
 	swift build --product causeway-lab
 	@cd Tests/Acceptance && python3 -B -m unittest --quiet newcomer/test_*.py

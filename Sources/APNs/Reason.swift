@@ -1,12 +1,13 @@
-/// Why APNs refused a push or a request about channels, or ends a connection. The JSON body of a response, or the debug
-/// data of a GOAWAY frame, has it as `reason`.
+/// Why APNs refused a push or a request about channels, or ends a connection. APNs gives the reason in the JSON body of
+/// a response, or in the debug data of a GOAWAY frame.
 ///
-/// Besides `absent` and `unknown`, the cases are all names of Apple's tables for `/3/device` and for channels
+/// Besides `absent` and `unknown`, the cases are all reasons in Apple's tables for `/3/device` and for channels
 /// ("Handling notification responses from APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// No reason was given: for example, APNs accepted the push, or did not respond.
     case absent
-    /// The given reason is none of the other cases. The status of a response then decides what the sender does.
+    /// A reason was given, but it is none of the other cases. The status of the response then decides what the sender
+    /// does.
     case unknown
     case badCollapseId
     case badDeviceToken
@@ -92,8 +93,9 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The first spelling of a reason is Apple's. Two reasons have a second spelling: Apple's broadcast page prints
-    /// `Service Unavailable`, and a client library for APNs knows `BadEnvironmentKeyInToken`.
+    /// All spellings of the reasons. The first spelling of a reason is Apple's. Two reasons have a second spelling:
+    /// Apple's broadcast page prints `Service Unavailable`, and a client library for APNs knows
+    /// `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),
         ("Unregistered", .unregistered),
@@ -139,4 +141,15 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         ("CannotCreateChannelConfig", .cannotCreateChannelConfig),
         ("TopicMismatch", .topicMismatch),
     ]
+}
+
+extension Reason: CustomStringConvertible {
+    /// The reason in log lines: Apple's spelling, `absent` or `unknown`.
+    public var description: String {
+        switch self {
+        case .absent: "absent"
+        case .unknown: "unknown"
+        default: "\(text)"
+        }
+    }
 }

@@ -48,6 +48,7 @@ import Testing
             #expect(response.status == row.status)
             #expect(response.reasonText == row.reason)
             #expect(String(describing: response.reason.text) == row.reason)
+            #expect("\(response.reason)" == row.reason, "log lines have Apple's spelling")
             #expect(response.reason.documentedStatus == row.status)
             #expect(response.disposition == row.disposition, "\(row.reason)")
             let isAccepted = ![403, 429, 500, 503].contains(row.status) && row.reason != "IdleTimeout"
@@ -105,6 +106,7 @@ import Testing
         ] {
             #expect(Array(text.utf8).withUnsafeBytes { Reason(text: $0) } == reason)
         }
+        #expect("\(Reason.absent), \(Reason.unknown)" == "absent, unknown")
     }
 
     /// Each case has the server's response to a push, and the kind, status and reason that the pool must report. After

@@ -73,12 +73,12 @@ struct ProviderTokenTests {
             defer { unknownKeyDirectory.removeIfTemporary() }
             let unknownKey = try String(contentsOfFile: unknownKeyDirectory.ensureOwnKey().file, encoding: .utf8)
             try unknownKey.write(toFile: file, atomically: true, encoding: .utf8)
-            try updates.send(untilLogHas: "APNs refuses it: invalidProviderToken")
+            try updates.send(untilLogHas: "APNs refuses it: InvalidProviderToken")
 
             try knownKey.write(toFile: file, atomically: true, encoding: .utf8)
             try updates.send(untilLogHas: "the key of the key file is now in use")
             // The worker replaces the connection that uses the old key's token.
-            try updates.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: invalidProviderToken")
+            try updates.send(untilLogHas: "cause=providerToken", after: "APNs refuses it: InvalidProviderToken")
             for _ in 0..<3 { try updates.sendOne() }
 
             #expect(updates.outcomes.allSatisfy { $0 == "accepted" }, "\(updates.outcomes)")

@@ -167,6 +167,30 @@ struct DiagnosisTests {
         )
     }
 
+    /// The first 403s are a small share of the responses if APNs accepted the key until now.
+    @Test func `A refused provider token is a finding before the breaker opens`() {
+        func findings(acceptedCount: Int64, refusedCount: Int64, isRefused: Bool, breakerOpen: Int64 = 0) -> [String] {
+            Self.alerts { worker in
+                let table = worker.metricRegistry.labels.responses
+                worker.firstLane.add(.pushes, Self.pool, table.index(status: 200, reason: 0), by: acceptedCount)
+                worker.firstLane.add(.pushes, Self.pool, table.index(status: 403, reason: 3), by: refusedCount)
+                worker.firstLane.set(.breakerOpen, Self.pool, to: breakerOpen)
+                worker.metricRegistry.condition.change {
+                    $0.providerTokenRefusedFlagsByPoolIndex = [Self.pool: isRefused]
+                }
+            }
+        }
+        #expect(findings(acceptedCount: 6, refusedCount: 1, isRefused: true) == ["CausewayPushesRefused"])
+        #expect(findings(acceptedCount: 1_000, refusedCount: 4, isRefused: true) == ["CausewayPushesRefused"])
+        #expect(findings(acceptedCount: 0, refusedCount: 0, isRefused: true) == ["CausewayPushesRefused"])
+        // Only one finding reports the same refusals.
+        #expect(findings(acceptedCount: 0, refusedCount: 1, isRefused: true) == ["CausewayPushesRefused"])
+        #expect(
+            findings(acceptedCount: 6, refusedCount: 1, isRefused: true, breakerOpen: 1) == ["CausewayBreakerOpen"]
+        )
+        #expect(findings(acceptedCount: 6, refusedCount: 1, isRefused: false) == [])
+    }
+
     @Test func `Old commands and a large lag are findings`() {
         let oldPartition = [
             PartitionReading(

@@ -1,7 +1,7 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
     // Records and their outcomes. An outcome, dead letter or invalidation is counted when Kafka has acknowledged its
-    // record. So the counts equal the records on the topics. A superseded command without a result of its own is
+    // record, so the counts equal the records on the topics. A superseded command without a result of its own is
     // counted when a newer command replaces it.
     case recordsReceived
     case outcomes
@@ -12,8 +12,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case commandsUndecodable
     case bodiesWithDroppedFields
 
-    // Pushes. Redis draws from a budget only once for each version. So a draw, and a demotion to priority 5, is counted
-    // at the first attempt of a push, and not at its retries.
+    // Pushes. Redis draws from a budget once for each version. So draws, and demotions to priority 5, are counted at
+    // the first attempt of a push and not at its retries.
     case pushes
     case pushRetries
     case retryBudget
@@ -113,10 +113,6 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case buildInfo
 
     /// Whether ``MetricTotals`` has the values of the metric. If not, each request of `/metrics` reads them.
-    ///
-    /// The totals keep the values of partitions in ``PartitionReading``s, and all other values in the cells of an array
-    /// (``MetricLayout``). The lanes and the Kafka thread publish these values. Only the cells of channels, traces and
-    /// lifetimes have another source: ``MetricRegistry`` writes them.
     var isInMetricTotals: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -133,8 +129,8 @@ public struct MetricDefinition: Sendable {
         /// A value that only grows, and starts at 0 with the process.
         case counter
         case gauge
-        /// A distribution. The buckets have these upper bounds, ascending, in the stored unit. Larger values
-        /// count only in the total.
+        /// A distribution. These are the buckets' upper bounds, ascending, in the stored unit. Values above the last
+        /// bound count only in the total.
         case histogram([Int64])
 
         /// The kind's name in Prometheus' text format.
@@ -147,10 +143,10 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// Where the value of a metric comes from. For the lanes, the case also says how their values are combined.
+    /// Where the values of a metric come from. For lanes, the case also says how their values are combined.
     ///
-    /// ``MetricRegistry`` then corrects the result in two places. It writes the values of channels, traces and
-    /// lifetimes itself. It adds the suppressed log lines of other threads to those of the lanes and the Kafka thread.
+    /// In two places, ``MetricRegistry`` changes the combined values: it sets those of channels, traces and lifetimes
+    /// itself, and it adds the suppressed log lines of other threads.
     public enum Source: Sendable, Equatable {
         case lanes(Aggregation)
         /// The Kafka thread.
@@ -162,16 +158,16 @@ public struct MetricDefinition: Sendable {
     public enum Aggregation: Sendable, Equatable {
         /// The sum over the lanes and the Kafka thread.
         case sum
-        /// The highest of the lanes' values; for a flag: whether it is set in any lane.
+        /// The highest value of any lane; for a flag: whether it is set in any lane.
         case highest
-        /// The lowest of the lanes' values; for a flag: whether it is set in all lanes.
+        /// The lowest value of any lane; for a flag: whether it is set in all lanes.
         case lowest
         /// Every lane has its own series.
         case perLane
     }
 
-    /// The unit of a metric. A value is stored as a whole number, and printed divided by `divisor`. For example, a time
-    /// is stored in microseconds and printed in seconds.
+    /// The unit of a metric. A value is stored as a whole number, and printed divided by `divisor`. For example,
+    /// 1,500,000 stored microseconds are printed as 1.5 seconds.
     public struct Unit: Sendable, Equatable {
         public var name: String
         public var divisor: Int64
@@ -190,8 +186,8 @@ public struct MetricDefinition: Sendable {
     public var source: Source
     /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// Whether a series with the value 0 is left out. True for a metric with very many possible series. The responses
-    /// of APNs that alerts need are printed even with the value 0 (``ResponseTable/isShownAtZero(_:)``).
+    /// Whether series with the value 0 are not printed, because the metric has very many possible series. But the
+    /// responses of APNs that alerts need are printed even then (``ResponseTable/isShownAtZero(_:)``).
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
@@ -202,18 +198,19 @@ public struct MetricDefinition: Sendable {
     public var labelNames: [String] { dimensions.flatMap(\.labelNames) }
 }
 
-/// A set of label values. Except for the partitions, the values are fixed when the worker starts.
+/// A property by which a metric is split into series, such as the app. Each of its values has one text for each label.
+/// The values are fixed when the worker starts, except the partitions.
 public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case topic
     /// The configured apps, and one more value for records that name no configured app.
     case app
     case configuredApp
     case outcome
-    /// The outcome of a command to an audience, in one range or over all ranges.
+    /// The outcome of a command to an audience: in one range, or over all ranges.
     case fanoutOutcome
     case memberOutcome
-    /// How an audience's members changed: `joined`, `left` or `updated`. A member is updated if it registered again,
-    /// usually with a new token, and was already in all audiences that it names.
+    /// How an audience's members changed: `joined`, `left` or `updated`. A member is updated if it registered again
+    /// (usually with a new token) and was already in all audiences that it names.
     case membershipChange
     /// An app in an environment.
     case pool
@@ -232,14 +229,13 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case logKind
     case traceDropReason
     case tracePostFailure
-    /// A lane or the Kafka thread. The values of a metric with this dimension are read at each request of `/metrics`,
-    /// so ``MetricLayout`` has no place for them.
+    /// A lane or the Kafka thread. Each request of `/metrics` reads the values of a metric with this dimension, so
+    /// ``MetricLayout`` has no place for them.
     case thread
-    /// A lane. Each lane counts and publishes only its own values, so code that counts gives no index for this
-    /// dimension.
+    /// A lane. Each lane counts only its own values, so code that counts gives no index for this dimension.
     case lane
-    /// A partition of a topic. The lanes and the Kafka thread publish the values of a metric with this dimension in a
-    /// ``PartitionReading``, so ``MetricLayout`` has no place for them.
+    /// A partition of a topic. The values of a metric with this dimension are in ``PartitionReading``s, so
+    /// ``MetricLayout`` has no place for them.
     case partition
     case build
 
@@ -273,13 +269,12 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
-    /// From the record's receipt until Redis allows the first attempt of the push: merging, pace, and Redis itself.
-    ///
-    /// If the command was deferred, the first attempt after its return counts as the first. Then this time includes the
-    /// deferral, and all attempts before it.
+    /// From the record's receipt until Redis allows the first attempt of the push: merging, pace, and Redis itself. For
+    /// a command that was deferred, this is the first attempt after its return, so the deferral and all earlier
+    /// attempts are included.
     case admit
-    /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream on a connection,
-    /// and all earlier attempts.
+    /// From the end of `admit` until the last attempt of the push is sent: the wait for a free stream, and earlier
+    /// attempts.
     case stream
     /// From the sending of the last attempt to APNs' response: the network and APNs itself.
     case apns
@@ -304,11 +299,11 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// A reply of Redis, or a connection to Redis.
     case redis
     /// The time at which the record may be sent (pace, budgets, back-off), or the end of an older command of its
-    /// activity. Also everything that no other case of this type names.
+    /// activity. Also counts every wait that no other case names.
     case pace
     /// A free stream on an APNs connection, for the push of the record.
     case stream
-    /// APNs' response to the record's push. A push to an audience's member belongs to no record, and is not counted.
+    /// APNs' response to the record's push. Pushes to an audience's members belong to no record, and are not counted.
     case apns
     /// The acknowledgements that settle the record: Kafka's of its result, and Redis' of its outcome.
     case result
@@ -321,8 +316,8 @@ public enum ConnectionPhase: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
-    /// A connection that the pool wants but cannot open yet: the process already has as many connections as it may
-    /// open, in total or to each address of the host.
+    /// A connection that the pool wants but may not open yet, because the process has as many connections as it may
+    /// have: in total, or to each address of the host.
     case awaited
 
     public var name: String { "\(self)" }

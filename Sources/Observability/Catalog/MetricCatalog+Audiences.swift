@@ -17,8 +17,11 @@ extension MetricCatalog {
             [.configuredApp, .fanoutOutcome],
             help: "Finished ranges of commands, by the outcome in their results.",
             meaning:
-                "superseded: a newer command took over before all members of the range were reached. If most ranges "
-                + "are superseded, commands arrive faster than rounds end. Then members skip some states, but never get an old one."
+                """
+                superseded: a newer command took over before all members of the range were reached. If most ranges are \
+                superseded, commands arrive faster than rounds end. Then members skip some states, but never get an \
+                old one.
+                """
         ),
         .counter(
             .audienceMembers,
@@ -27,8 +30,11 @@ extension MetricCatalog {
             [.configuredApp, .memberOutcome],
             help: "Members that had their turn in a round, by outcome.",
             meaning:
-                "The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: APNs refused the "
-                + "push, which has a result, or the push cannot be made; no retry helps. expired: the command expired before the member's turn."
+                """
+                The rate of delivered is the rate at which rounds send. unregistered: dead tokens. failed: APNs \
+                refused the push, which has a result, or the push cannot be made; no retry helps. expired: the command \
+                expired before the member's turn.
+                """
         ),
         .counter(
             .audiencePagesRead,
@@ -37,7 +43,10 @@ extension MetricCatalog {
             [],
             help: "Pages of members read from Redis.",
             meaning:
-                "A page has about 30 to 60 members. If it is zero during a round, Redis is unreachable, or no HTTP/2 stream is free for pushes."
+                """
+                A page has about 30 to 60 members. If it is zero during a round, Redis is unreachable, or no HTTP/2 \
+                stream is free for pushes.
+                """
         ),
         .counter(
             .audiencePagesDamaged,
@@ -54,9 +63,15 @@ extension MetricCatalog {
             .count("records"),
             [],
             help:
-                "Skipped records of the fan-out topic: not written by Causeway, or for an app that is no longer configured.",
+                """
+                Skipped records of the fan-out topic: not written by Causeway, or for an app that is no longer \
+                configured.
+                """,
             meaning:
-                "Only workers should write to that topic. After an app was removed from the configuration, its last records are counted here."
+                """
+                Only workers should write to that topic. After an app was removed from the configuration, its last \
+                records are counted here.
+                """
         ),
         .counter(
             .audienceRoundsLost,
@@ -65,7 +80,10 @@ extension MetricCatalog {
             [],
             help: "Rounds that another worker took over while this worker ran them.",
             meaning:
-                "A few are normal when partitions move. Steady growth: two consumer groups use the same topics and the same Redis."
+                """
+                A few are normal when partitions move. Steady growth: two consumer groups use the same topics and the \
+                same Redis.
+                """
         ),
         .counter(
             .audienceMemberships,
@@ -75,8 +93,11 @@ extension MetricCatalog {
             help:
                 "Changes of activities and devices in audiences, counted per audience: joined, left, or updated.",
             meaning:
-                "updated: another token or other data, or a registration that is read again after a restart or after Redis lost data. If many "
-                + "leave and few join, an app's server registers tokens without naming the audiences again."
+                """
+                updated: another token or other data, or a registration that is read again after a restart or after \
+                Redis lost data. If many leave and few join, an app's server registers tokens without naming the \
+                audiences again.
+                """
         ),
         .counter(
             .audienceAppendsRepeated,
@@ -84,9 +105,15 @@ extension MetricCatalog {
             .count("entries"),
             [],
             help:
-                "Entries of members that were written to a page a second time: another worker had split the page, or the page was full or missing.",
-            meaning: "Some are normal for each new audience and while it grows. If there are as many as "
-                + "causeway_audience_memberships_total, all members join on one page, or another program removes pages from Redis."
+                """
+                Entries of members that were written to a page a second time: another worker had split the page, or \
+                the page was full or missing.
+                """,
+            meaning: """
+                Some are normal for each new audience and while it grows. If there are as many as \
+                causeway_audience_memberships_total, all members join on one page, or another program removes pages \
+                from Redis.
+                """
         ),
         .counter(
             .audiencePagesArranged,
@@ -95,7 +122,10 @@ extension MetricCatalog {
             [],
             help: "Pages of members that were created, compacted, split, or kept for longer.",
             meaning:
-                "About one per fifty entries is normal. If there are far more, members change or register again faster than pages grow."
+                """
+                About one per fifty entries is normal. If there are far more, members change or register again faster \
+                than pages grow.
+                """
         ),
     ]
 
@@ -138,8 +168,11 @@ extension MetricCatalog {
             help: "Age of the oldest round with members that have not had their turn, counted from the "
                 + "admission of the command that began it; 0 if all members had their turn.",
             meaning:
-                "A newer command joins the round, which ends when all members have the newest state. If this grows, "
-                + "rounds do not advance, or commands arrive faster than rounds end. Members whose pushes are retried do not count."
+                """
+                A newer command joins the round, which ends when all members have the newest state. If this grows, \
+                rounds do not advance, or commands arrive faster than rounds end. Members whose pushes are retried do \
+                not count.
+                """
         ),
         .gauge(
             .audienceOldestRangeAge,
@@ -159,9 +192,15 @@ extension MetricCatalog {
             [.configuredApp],
             .lanes(.sum),
             help:
-                "Members whose push must be retried because of an outage or a limit of APNs. They then get the newest state.",
+                """
+                Members whose push must be retried because of an outage or a limit of APNs. They then get the newest \
+                state.
+                """,
             meaning:
-                "Hundreds per range: APNs or the network to it has a problem. One or two for hours: APNs responds with 429 to the pushes for these phones."
+                """
+                Hundreds per range: APNs or the network to it has a problem. One or two for hours: APNs responds with \
+                429 to the pushes for these phones.
+                """
         ),
     ]
 }

@@ -7,9 +7,15 @@ extension MetricCatalog {
             [.pool],
             .kafka,
             help:
-                "Broadcast channels of audiences at the last check. Each worker checks once a minute, so use the highest value of all workers.",
+                """
+                Broadcast channels of audiences at the last check. Each worker checks once a minute, so use the \
+                highest value of all workers.
+                """,
             meaning:
-                "Apple allows 10,000 per app and environment. Above 8,000, shorten channels.keepSeconds or give fewer audiences a channel."
+                """
+                Apple allows 10,000 per app and environment. Above 8,000, shorten channels.keepSeconds or give fewer \
+                audiences a channel.
+                """
         ),
         .gauge(
             .channelsListed,
@@ -18,9 +24,15 @@ extension MetricCatalog {
             [.pool],
             .kafka,
             help:
-                "Channels that APNs lists, including those of other programs; 0 until this worker has requested the list. One worker requests it once a day.",
+                """
+                Channels that APNs lists, including those of other programs; 0 until this worker has requested the \
+                list. One worker requests it once a day.
+                """,
             meaning:
-                "If this is far above causeway_channels, other programs create channels too, or some channels have no owner. Run causeway channels reconcile."
+                """
+                If this is far above causeway_channels, other programs create channels too, or some channels have no \
+                owner. Run causeway channels reconcile.
+                """
         ),
         .counter(
             .channelsCreated,
@@ -29,7 +41,10 @@ extension MetricCatalog {
             [.pool],
             help: "Channels created by this worker.",
             meaning:
-                "One for each audience that gets a channel, and one for each replacement of a channel that another program deleted."
+                """
+                One for each audience that gets a channel, and one for each replacement of a channel that another \
+                program deleted.
+                """
         ),
         .counter(
             .channelsDeleted,
@@ -47,7 +62,10 @@ extension MetricCatalog {
             [.pool],
             help: "Deleted channels without an owner: a worker crashed, or lost APNs' response, while it created them.",
             meaning:
-                "A few are normal after crashes. If there are more, the management service responds too late; see causeway_channel_refusals_total."
+                """
+                A few are normal after crashes. If there are more, the management service responds too late; see \
+                causeway_channel_refusals_total.
+                """
         ),
         .counter(
             .channelRefusals,
@@ -57,7 +75,10 @@ extension MetricCatalog {
             help:
                 "Failed attempts to create a channel. Until one succeeds, the audience is reached through tokens only.",
             meaning:
-                "The log kind channel-refused says why: the app has no Broadcast Capability, the limit of channels is reached, or APNs does not respond."
+                """
+                The log kind channel-refused says why: the app has no Broadcast Capability, the limit of channels is \
+                reached, or APNs does not respond.
+                """
         ),
     ]
 }

@@ -8,7 +8,10 @@ extension MetricCatalog {
             .kafka,
             help: "1 if a broker is reachable.",
             meaning:
-                "At 0, nothing is read and no result is written; records in progress wait. The log kind kafka-unreachable says why."
+                """
+                At 0, nothing is read and no result is written; records in progress wait. The log kind \
+                kafka-unreachable says why.
+                """
         ),
         .counter(
             .kafkaErrors,
@@ -58,7 +61,10 @@ extension MetricCatalog {
             .kafka,
             help: "Partitions that are read again because Redis has lost what their records wrote.",
             meaning:
-                "Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, Redis or APNs is unavailable, or the lanes are busy."
+                """
+                Normal for seconds after a failover, and for minutes after Redis was emptied. If it stays above 0, \
+                Redis or APNs is unavailable, or the lanes are busy.
+                """
         ),
         .gauge(
             .readAheadActive,
@@ -69,7 +75,10 @@ extension MetricCatalog {
             help:
                 "1 while the worker catches up: it reads ahead, so that superseded states are merged instead of sent.",
             meaning:
-                "Normal after an outage or a restart. If it stays 1, records arrive faster than the worker processes them."
+                """
+                Normal after an outage or a restart. If it stays 1, records arrive faster than the worker processes \
+                them.
+                """
         ),
         .gauge(
             .consumerLag,
@@ -78,9 +87,15 @@ extension MetricCatalog {
             [.partition],
             .kafka,
             help:
-                "Records in the partition from the next one to settle, as far as this worker knows; absent if it does not know.",
+                """
+                Records in the partition from the next one to settle, as far as this worker knows; absent if it does \
+                not know.
+                """,
             meaning:
-                "If it grows in all partitions, add workers. If it grows in one, one activity gets very many commands, or the partition is stuck."
+                """
+                If it grows in all partitions, add workers. If it grows in one, one activity gets very many commands, \
+                or the partition is stuck.
+                """
         ),
         .gauge(
             .oldestUnsettledAge,
@@ -90,7 +105,10 @@ extension MetricCatalog {
             .lanes(.perLane),
             help: "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
             meaning:
-                "Later offsets of the partition cannot be committed. Seconds are normal; a start that waits can make it minutes."
+                """
+                Later offsets of the partition cannot be committed. Seconds are normal; a start that waits can make it \
+                minutes.
+                """
         ),
         .gauge(
             .committableOffset,
@@ -100,7 +118,10 @@ extension MetricCatalog {
             .lanes(.perLane),
             help: "The offset below which all records are settled: a restart resumes there.",
             meaning:
-                "If it does not move while records arrive, its first record is stuck; see causeway_oldest_unsettled_seconds."
+                """
+                If it does not move while records arrive, its first record is stuck; see \
+                causeway_oldest_unsettled_seconds.
+                """
         ),
     ]
 }

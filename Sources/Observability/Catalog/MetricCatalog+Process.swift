@@ -8,7 +8,10 @@ extension MetricCatalog {
             .lanes(.perLane),
             help: "Share of wall time that the lane worked, over about ten seconds.",
             meaning:
-                "Scale by this metric: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
+                """
+                Scale by this metric: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all \
+                lanes, use fewer.
+                """
         ),
         .counter(
             .laneBusySeconds,
@@ -28,7 +31,10 @@ extension MetricCatalog {
             help: "Share of wall time that the Kafka thread worked or waited for a broker's response, over about ten "
                 + "seconds.",
             meaning:
-                "This one thread distributes the records to all lanes. If it is above 0.8 for minutes, add workers; more lanes do not help."
+                """
+                This one thread distributes the records to all lanes. If it is above 0.8 for minutes, add workers; \
+                more lanes do not help.
+                """
         ),
         .counter(
             .kafkaThreadBusySeconds,
@@ -47,7 +53,10 @@ extension MetricCatalog {
             .readOnRequest,
             help: "Time since the thread last completed an iteration of its event loop.",
             meaning:
-                "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
+                """
+                Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the \
+                worker.
+                """
         ),
         .gauge(
             .workerDraining,
@@ -57,7 +66,10 @@ extension MetricCatalog {
             .readOnRequest,
             help: "1 from the signal to stop until the process ends.",
             meaning:
-                "If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not respond. The next owner reads the remaining records again."
+                """
+                If it lasts longer than worker.drainMilliseconds, Redis, APNs or Kafka does not respond. The next \
+                owner reads the remaining records again.
+                """
         ),
         .counter(
             .logLinesSuppressed,
@@ -66,7 +78,10 @@ extension MetricCatalog {
             [.logKind],
             omitsZeros: true,
             help:
-                "Log lines that were not written because there were too many of their kind, or because they repeated an earlier line.",
+                """
+                Log lines that were not written because there were too many of their kind, or because they repeated an \
+                earlier line.
+                """,
             meaning: "The same event repeats often. The table of log lines below explains each kind."
         ),
         .gauge(
@@ -76,9 +91,15 @@ extension MetricCatalog {
             [],
             .kafka,
             help:
-                "Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, so use the highest value of all workers.",
+                """
+                Activities whose policy limits their lifetime, in all timetables at the last poll. Each worker polls, \
+                so use the highest value of all workers.
+                """,
             meaning:
-                "About the number of activities that have not ended. If it only grows, activities do not end, and their lifetime is not over: check policies.*.lifetimeSeconds."
+                """
+                About the number of activities that have not ended. If it only grows, activities do not end, and their \
+                lifetime is not over: check policies.*.lifetimeSeconds.
+                """
         ),
         .counter(
             .lifetimesEnded,
@@ -87,7 +108,10 @@ extension MetricCatalog {
             [],
             help: "Commands that this worker produced to end activities whose lifetime was over.",
             meaning:
-                "One for each activity. If there are many more than results with the cause lifetime, such commands wait or are lost."
+                """
+                One for each activity. If there are many more than results with the cause lifetime, such commands wait \
+                or are lost.
+                """
         ),
         .counter(
             .lifetimesRestarted,
@@ -95,9 +119,15 @@ extension MetricCatalog {
             .count("commands"),
             [],
             help:
-                "Commands that this worker produced to start activities again after the end of their lifetime (policies.*.afterLifetime).",
+                """
+                Commands that this worker produced to start activities again after the end of their lifetime \
+                (policies.*.afterLifetime).
+                """,
             meaning:
-                "One for each activity that such a policy ended. If there are many more, the starts wait, for example for their devices' budgets."
+                """
+                One for each activity that such a policy ended. If there are many more, the starts wait, for example \
+                for their devices' budgets.
+                """
         ),
         .counter(
             .tracesExported,
@@ -112,8 +142,11 @@ extension MetricCatalog {
             "causeway_traces_dropped_total",
             .count("records"),
             [.traceDropReason],
-            help: "Sampled records whose spans were dropped: full (a lane's buffer), refused (the collector does not "
-                + "accept them, and a retry does not help), undelivered (all attempts failed), stopped (the worker stopped).",
+            help: """
+                Sampled records whose spans were dropped: full (a lane's buffer), refused (the collector does not \
+                accept them, and a retry does not help), undelivered (all attempts failed), stopped (the worker \
+                stopped).
+                """,
             meaning: "Pushes are not affected. full: lower tracing.samplesPerMillion or give the collector more "
                 + "capacity; for the others, see the log kinds traces-refused and traces-dropped."
         ),
@@ -123,12 +156,17 @@ extension MetricCatalog {
             .count("requests"),
             [.tracePostFailure],
             help:
-                "Requests to the collector that failed: unresolved (DNS), unconnected, certificate, lost (the connection, "
-                + "or TLS), malformed (the response is not HTTP), late (timeout), overloaded (429, 502, 503, 504), refused "
-                + "(another status), headers (their file), hurried (the worker stopped before the response).",
+                """
+                Requests to the collector that failed: unresolved (DNS), unconnected, certificate, lost (the \
+                connection, or TLS), malformed (the response is not HTTP), late (timeout), overloaded (429, 502, 503, \
+                504), refused (another status of the collector), headers (their file), hurried (the worker stopped \
+                before the response).
+                """,
             meaning:
-                "Each batch is sent at most \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, or "
-                + "the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile."
+                """
+                Each batch is sent at most \(TraceExporter.attemptsMax) times. For certificate, check tracing.caFile, \
+                or the name in tracing.endpoint; for refused with 401 or 403, check tracing.headersFile.
+                """
         ),
         .gauge(
             .buildInfo,

@@ -1,6 +1,6 @@
 /// The definitions of all metrics. `Helm/causeway/METRICS.md` is generated from them.
 package enum MetricCatalog {
-    /// Indexed by ``Metric``'s raw value.
+    /// The definitions in the order of ``Metric``'s raw values.
     package static let definitions: [MetricDefinition] = {
         let sections = records + pushes + audiences + channels + waiting + apns + redis + kafka + worker + process
         let sorted = sections.sorted { $0.metric.rawValue < $1.metric.rawValue }
@@ -30,7 +30,10 @@ package enum MetricCatalog {
             [.topic],
             help: "Records that the worker received from Kafka.",
             meaning:
-                "The rate is the load. If it is zero while the lag grows, the worker does not read: /statusz shows what it waits for."
+                """
+                The rate is the load. If it is zero while the lag grows, the worker does not read: /statusz shows what \
+                it waits for.
+                """
         ),
         .counter(
             .outcomes,
@@ -39,8 +42,12 @@ package enum MetricCatalog {
             [.app, .outcome],
             help: "Settled commands by outcome; app is \"none\" if the record names none.",
             meaning:
-                "Each command has one outcome; a held command counts again when its token releases it. Superseded commands count even without a record on the results "
-                + "topic (kafka.supersededResults). There are many of them if states change fast. The field `reason` of a result says why a command is `failed`, `invalid` or `unregistered`; an `expired` command often has none."
+                """
+                Each command has one outcome; a held command counts again when its token releases it. Superseded \
+                commands count even without a record on the results topic (kafka.supersededResults). There are many of \
+                them if states change fast. The field `reason` of a result, if there is one, says why the command has \
+                its outcome.
+                """
         ),
         .counter(
             .deadLetters,
@@ -49,7 +56,10 @@ package enum MetricCatalog {
             [.app],
             help: "Records written unchanged to the dead-letter topic.",
             meaning:
-                "Growth means that a producer writes records that are not valid commands. The headers of a dead letter say what is wrong and where the record was."
+                """
+                Growth means that a producer writes records that are not valid commands. The headers of a dead letter \
+                say what is wrong and where the record was.
+                """
         ),
         .counter(
             .invalidations,
@@ -66,11 +76,14 @@ package enum MetricCatalog {
             .count("records"),
             [.configuredApp],
             help:
-                "Commands written to the deferred topic because they could not be sent soon. A command that is deferred twice counts twice.",
+                """
+                Commands written to the deferred topic because they could not be sent soon. A command that is deferred \
+                twice counts twice.
+                """,
             meaning:
-                "Steady growth for one app: its APNs host does not respond, its key is refused, or its producers start "
-                + "more activities on a device than phones accept. The header `cause` of the records says which. Deferred "
-                + "commands do not delay other commands."
+                "Steady growth for one app: its APNs host does not respond, APNs refuses its key, or its producers "
+                + "start more activities on a device than phones accept. The header `cause` of the records says which. "
+                + "Deferred commands do not delay other commands."
         ),
         .counter(
             .commandsReplaced,
@@ -78,7 +91,10 @@ package enum MetricCatalog {
             .count("commands"),
             [.configuredApp],
             help:
-                "Commands that a newer command of the activity replaced while they waited in a worker. Most of them never reached Redis.",
+                """
+                Commands that a newer command of the activity replaced while they waited in a worker. Most of them \
+                never reached Redis.
+                """,
             meaning: "Divided by the received commands, this is the share of commands that needed no push."
         ),
         .counter(
@@ -87,9 +103,15 @@ package enum MetricCatalog {
             .count("commands"),
             [.configuredApp],
             help:
-                "Commands that do not fit their app's shapes, so that no phone could show them: invalid, or sent with `shapes.mode: warn`.",
+                """
+                Commands that do not fit their app's shapes, so that no phone could show them: invalid, or sent with \
+                `shapes.mode: warn`.
+                """,
             meaning:
-                "Growth means that a producer writes states that the app's types cannot decode. The dead letters name the path, the value and the type; with warn, the log does."
+                """
+                Growth means that a producer writes states that the app's types cannot decode. The dead letters name \
+                the path, the value and the type; with warn, the log does.
+                """
         ),
         .counter(
             .bodiesWithDroppedFields,
@@ -111,10 +133,16 @@ package enum MetricCatalog {
             [.pool, .response],
             omitsZeros: true,
             help:
-                "Push attempts by APNs' response. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no response.",
+                """
+                Push attempts by APNs' response. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown \
+                ones. status \"none\": no response.
+                """,
             meaning:
-                "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
-                + "or the environment. 410 is a dead token, 429 one phone's limit, 5xx an error at Apple, \"none\" a lost connection."
+                """
+                With a 4xx other than 410 and 429, APNs refuses the push, and a retry alone does not help: 403 \
+                concerns the key or the topic, 400 the payload or the environment. 410 is a dead token, 429 one \
+                phone's limit, 5xx an error at Apple, \"none\" a lost connection.
+                """
         ),
         .counter(
             .pushRetries,
@@ -123,7 +151,10 @@ package enum MetricCatalog {
             [.configuredApp],
             help: "Pushes that were retried.",
             meaning:
-                "The retry budget limits retries. If more than 1 % of the pushes are retried all the time, APNs or the network to it has a problem."
+                """
+                The retry budget limits retries. If more than 1 % of the pushes are retried all the time, APNs or the \
+                network to it has a problem.
+                """
         ),
         .gauge(
             .retryBudget,
@@ -141,7 +172,11 @@ package enum MetricCatalog {
             [.configuredApp],
             help: "Time from a command's record to APNs' 200.",
             meaning:
-                "This is how late users see an update. A delay of up to the policy's spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows in which part."
+                """
+                This is how late users see an update. A delay of up to the policy's spacing is intended, because only \
+                the newest state is sent. A longer delay means that pushes wait: causeway_latency_seconds shows in \
+                which part.
+                """
         ),
         .histogram(
             .latencyByPart,
@@ -168,8 +203,10 @@ package enum MetricCatalog {
             .count("pushes"),
             [.configuredApp, .policy],
             help:
-                "Pushes that requested priority 10 and were sent at 5, because their activity's budget was empty, or had only "
-                + "its reserve for alerts and ends.",
+                """
+                Pushes that requested priority 10 and were sent at 5, because their activity's budget was empty, or \
+                had only its reserve for alerts and ends.
+                """,
             meaning: "The updates still arrive, but later, when the phone is idle. A high share means "
                 + "that producers request priority 10 too often, or that the policy's budget is too small."
         ),
@@ -192,9 +229,15 @@ package enum MetricCatalog {
             [],
             .lanes(.sum),
             help:
-                "Commands and registrations that the lanes have received and not settled; fan-out records are not counted.",
+                """
+                Commands and registrations that the lanes have received and not settled; fan-out records are not \
+                counted.
+                """,
             meaning:
-                "Grows if responses are slow or records wait. At worker.commandsPerLane a lane stops reading, and its partitions pause."
+                """
+                Grows if responses are slow or records wait. At worker.commandsPerLane a lane stops reading, and its \
+                partitions pause.
+                """
         ),
         .gauge(
             .recordsWaiting,
@@ -203,8 +246,10 @@ package enum MetricCatalog {
             [.recordWait],
             .lanes(.sum),
             help:
-                "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (a free HTTP/2 "
-                + "stream to APNs), apns (a response), result (Kafka's acknowledgement).",
+                """
+                Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (a free \
+                HTTP/2 stream to APNs), apns (a response), result (Kafka's acknowledgement).
+                """,
             meaning: "The value that grows shows what is slow."
         ),
         .gauge(
@@ -215,7 +260,10 @@ package enum MetricCatalog {
             .lanes(.sum),
             help: "Pushes that were sent and have no response yet.",
             meaning:
-                "The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs responds slowly."
+                """
+                The expected value is the push rate times the round trip. If it rises at a constant push rate, APNs \
+                responds slowly.
+                """
         ),
         .gauge(
             .pushesWaiting,
@@ -228,80 +276,6 @@ package enum MetricCatalog {
         ),
     ]
 
-    private static let apns: [MetricDefinition] = [
-        .gauge(
-            .apnsConnections,
-            "causeway_apns_connections",
-            .count("connections"),
-            [.pool, .connectionPhase],
-            .lanes(.sum),
-            help:
-                "Connections to APNs: ready, opening, draining (only waits for responses), or awaited (the pool needs it, but the process has reached its limit).",
-            meaning:
-                "Without a ready connection, pushes wait. Check egress to port 443 or 2197, DNS, and the log kinds apns-closed and apns-unresolved."
-        ),
-        .gauge(
-            .apnsStreamsMax,
-            "causeway_apns_streams_max",
-            .count("streams"),
-            [.pool],
-            .lanes(.sum),
-            help: "HTTP/2 streams of the ready connections: how many pushes can be in flight, by APNs' limit and ours.",
-            meaning:
-                "The pushes in flight divided by this number is the utilization of the connections. 1 per connection: APNs has not accepted the provider token yet."
-        ),
-        .counter(
-            .apnsGoAways,
-            "causeway_apns_goaway_total",
-            .count("frames"),
-            [.pool, .goAwayReason],
-            omitsZeros: true,
-            help: "GOAWAY frames from APNs, by reason.",
-            meaning: "Some are normal. Many with a reason such as BadCertificateEnvironment "
-                + "or TooManyProviderTokenUpdates mean that the configuration is wrong."
-        ),
-        .histogram(
-            .apnsRoundTrip,
-            "causeway_apns_round_trip_seconds",
-            MetricBuckets.apnsRoundTrip,
-            [.environment],
-            help: "Time from writing a push to its connection until APNs' response.",
-            meaning:
-                "Includes the network and Apple. Tens of milliseconds are usual. If it rises, compare your regions first."
-        ),
-        .gauge(
-            .breakerOpen,
-            "causeway_breaker_open",
-            .flag,
-            [.pool],
-            .lanes(.highest),
-            help: "1 while pushes are paused because they cannot succeed; one probe at a time is sent.",
-            meaning:
-                "The log kind apns-breaker-open says why: unavailability (Apple), deviceTokens (wrong environment or bundle), "
-                + "providerToken (key, team or environment)."
-        ),
-        .gauge(
-            .providerTokenAge,
-            "causeway_provider_token_age_seconds",
-            .secondsStoredAsMilliseconds,
-            [.signer],
-            .lanes(.highest),
-            help: "Age of the provider token that the last minute's pushes used or wait for; 0 "
-                + "if there were none. Apple refuses tokens older than an hour.",
-            meaning:
-                "A connection uses a token for 55 minutes at most. A higher age means that no newer token could be signed, and pushes wait."
-        ),
-        .gauge(
-            .keyFileRejected,
-            "causeway_key_file_rejected",
-            .flag,
-            [.configuredApp],
-            .readOnRequest,
-            help: "1 while a new key file on disk is refused and the previous key stays in use.",
-            meaning: "The log kind key-rejected says what is wrong with the file."
-        ),
-    ]
-
     private static let redis: [MetricDefinition] = [
         .gauge(
             .redisReady,
@@ -311,7 +285,10 @@ package enum MetricCatalog {
             .lanes(.lowest),
             help: "1 if every lane is connected to Redis; 0 if a lane waits for Redis (nothing is lost).",
             meaning:
-                "At 0, the lanes without a connection send no pushes, and their commands wait. The log kind redis-lost says why."
+                """
+                At 0, the lanes without a connection send no pushes, and their commands wait. The log kind redis-lost \
+                says why.
+                """
         ),
         .gauge(
             .redisServersUnavailable,
@@ -321,7 +298,10 @@ package enum MetricCatalog {
             .lanes(.highest),
             help: "Redis servers with keys but without a connection; the highest of the lanes.",
             meaning:
-                "With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait; all others continue."
+                """
+                With a single server or Sentinel it is 0 or 1. In a cluster, commands with keys on such a server wait; \
+                all others continue.
+                """
         ),
         .histogram(
             .redisRoundTrip,
@@ -329,7 +309,10 @@ package enum MetricCatalog {
             MetricBuckets.redisRoundTrip,
             [],
             help:
-                "Time from a script call to its reply, including the few milliseconds for which a busy lane collects calls.",
+                """
+                Time from a script call to its reply, including the few milliseconds for which a busy lane collects \
+                calls.
+                """,
             meaning:
                 "If it rises, Redis uses its whole core, Redis runs a slow command (SLOWLOG), or the network is slow."
         ),
@@ -359,8 +342,10 @@ package enum MetricCatalog {
             .kafka,
             help: "How often this worker noticed that a Redis primary had lost writes, and read its partitions again.",
             meaning:
-                "emptied: all data was lost; find out why. The workers restore the data from Kafka automatically. replaced: a "
-                + "restart or a failover, after which the writes of the last seconds may be missing."
+                """
+                emptied: all data was lost; find out why. The workers restore the data from Kafka automatically. \
+                replaced: a restart or a failover, after which the writes of the last seconds may be missing.
+                """
         ),
     ]
 }

@@ -54,7 +54,7 @@ extension MetricDefinition {
         )
     }
 
-    /// Defines a histogram of times. It has the values of all lanes together.
+    /// Defines a histogram of times, which adds the values of all lanes.
     static func histogram(
         _ metric: Metric,
         _ name: String,

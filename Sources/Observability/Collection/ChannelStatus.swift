@@ -1,25 +1,25 @@
 import Synchronization
 
-/// What the metrics and the status page show about broadcast channels, for each app and environment in the order of
+/// What the metrics and the status page show about broadcast channels, for each pool in the order of
 /// ``LabelValues/pools``. The worker's setup sets ``PoolStatus/hasConfiguredChannels``; the channel keeper's events
 /// change all other values.
 package final class ChannelStatus: Sendable {
     package struct PoolStatus: Sendable, Equatable {
-        /// The number of channels in the registry when this worker last read it, including those that are being
-        /// deleted.
+        /// The number of channels in the registry when this worker last read it. Channels that are being deleted count
+        /// too.
         package var audienceChannelCount: Int64 = 0
-        /// The number of channels in the list that APNs returned last, including those of other programs; 0 before the
-        /// first list.
+        /// The number of channels, also of other programs, in the last list that APNs returned; 0 before the first
+        /// list.
         package var listedChannelCount: Int64 = 0
         package var creationCount: Int64 = 0
         package var deletionCount: Int64 = 0
-        /// The number of deleted channels that belonged to no audience.
+        /// The number of deleted orphans: channels that belonged to no audience.
         package var orphanDeletionCount: Int64 = 0
         /// Failed attempts to create a channel.
         package var failedCreationCount: Int64 = 0
-        /// Whether the configuration gives a channel to some audiences of the app in this environment.
+        /// Whether some audiences of the app get a channel in this environment by the configuration.
         package var hasConfiguredChannels = false
-        /// The registry's state when this worker last read it; nil before the first time.
+        /// The registry as this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
         package var lastFailure: Failure?
 
@@ -32,10 +32,10 @@ package final class ChannelStatus: Sendable {
         /// When any worker last compared APNs' list with the registry; nil: never.
         package var reconciledAtMilliseconds: Int64?
         /// The number of channels that will be deleted or are being deleted. `nextDeletionAtMilliseconds` is the
-        /// earliest time of these deletions.
+        /// earliest of their times.
         package var plannedDeletionCount = 0
         package var nextDeletionAtMilliseconds: Int64?
-        /// The number of creations that have begun and whose end is not known yet: each has an intent in Redis.
+        /// The number of creations that have begun and whose end is not known yet. Each has an intent in Redis (R32).
         package var unfinishedCreationCount = 0
         /// The number of channels that are not on the channels topic yet.
         package var unpublishedChannelCount = 0
@@ -64,8 +64,7 @@ package final class ChannelStatus: Sendable {
         lockedStatuses.withLock { if $0.indices.contains(pool) { body(&$0[pool]) } }
     }
 
-    /// Changes the status of each pool whose app may have channels in the pool's environment
-    /// (``PoolStatus/hasConfiguredChannels``).
+    /// Changes the status of each pool that has ``PoolStatus/hasConfiguredChannels``.
     package func changePoolsWithConfiguredChannels(_ body: (inout PoolStatus) -> Void) {
         lockedStatuses.withLock { poolStatuses in
             for pool in poolStatuses.indices where poolStatuses[pool].hasConfiguredChannels {

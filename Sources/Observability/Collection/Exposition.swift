@@ -55,8 +55,8 @@ package struct Exposition {
         }
     }
 
-    /// Writes a metric that has no cells (``MetricLayout``): its values belong to partitions, or each request of
-    /// `/metrics` reads them.
+    /// Writes a metric without cells (``MetricLayout``): its values belong to partitions, or are read at each request
+    /// of `/metrics`.
     private mutating func appendMetricWithoutCells(
         _ definition: MetricDefinition,
         totals: MetricTotals,

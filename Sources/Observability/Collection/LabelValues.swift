@@ -1,8 +1,7 @@
 import LiveActivity
 
 /// The possible values of all labels except partitions, lanes and threads. They are fixed when the worker starts, so
-/// that counting costs one addition. A value that is not in the list is counted under "other", "none" or, for a policy,
-/// "(added)".
+/// that counting costs one addition. Any other value counts as "other", "none" or, for a policy, "(added)".
 package struct LabelValues: Sendable {
     /// An app in an environment.
     package struct Pool: Sendable, Equatable {
@@ -15,7 +14,7 @@ package struct LabelValues: Sendable {
         }
     }
 
-    /// A key that signs a pool's provider tokens. When another key replaces it, the metrics continue under the first
+    /// A key that signs a pool's provider tokens. If another key replaces it, the metrics continue under the first
     /// key's id.
     package struct Signer: Sendable, Hashable {
         package var team: String
@@ -42,8 +41,8 @@ package struct LabelValues: Sendable {
         }
     }
 
-    /// The apps' names in the configuration. The position of a name is the number by which the cores know the app.
-    /// Records without a configured app count under one more name, "none".
+    /// The apps' names in the configuration, in the order of the cores' app numbers. Records without a configured app
+    /// count under one more name, "none".
     package var apps: [String]
     package var pools: [Pool]
     package var environments = ["production", "sandbox"]
@@ -89,8 +88,8 @@ package struct LabelValues: Sendable {
     /// labels are fixed at the start. No policy can have this name.
     package func policyIndex(_ policy: Int) -> Int { min(policy, policies.count) }
 
-    /// Returns the values of a dimension. Each value is a list with one text for each of the dimension's
-    /// ``MetricDimension/labelNames``. Returns none if no counters exist for the dimension.
+    /// Returns the values of a dimension: for each value, one text for each of ``MetricDimension/labelNames``. Returns
+    /// none for a dimension whose metrics have no cells.
     func values(of dimension: MetricDimension) -> [[String]] {
         switch dimension {
         case .topic: topics.map { [$0] }
@@ -131,7 +130,7 @@ package struct LabelValues: Sendable {
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {
-        /// The status that Apple's table gives the reason; 0 for "no reason" and "unknown reason".
+        /// The status for which Apple's table has the reason; 0 for "no reason" and "unknown reason".
         package var documentedStatus: UInt16
         package var text: String
 
@@ -141,7 +140,7 @@ package struct ResponseTable: Sendable {
         }
     }
 
-    /// The statuses that have their own label. All other statuses share one label.
+    /// The statuses with a label of their own. All other statuses share one label.
     static let statuses: [UInt16] = [0, 200, 400, 403, 404, 405, 410, 413, 429, 500, 503]
 
     private let reasons: [Reason]
@@ -151,8 +150,9 @@ package struct ResponseTable: Sendable {
         self.reasons = reasons
     }
 
-    /// Returns the index of a response in ``labels``, without allocating memory. `reason` is an index of `reasons`; any
-    /// other number counts as an unknown reason.
+    /// Returns the index of a response in ``labels``, without allocating memory.
+    ///
+    /// - Parameter reason: an index of `reasons`; any other number counts as an unknown reason.
     package func index(status: UInt16, reason: Int) -> Int {
         if reasons.indices.contains(reason), reasons[reason].documentedStatus == status, status != 0 { return reason }
         return reasons.count + (Self.statuses.firstIndex(of: status) ?? Self.statuses.count)
@@ -163,8 +163,8 @@ package struct ResponseTable: Sendable {
         reasons.indices.contains(reason) && reasons[reason].documentedStatus != 0 ? reason : reasons.count
     }
 
-    /// Whether the series is printed before its first count. Alerts need this: if a counter first appears with the
-    /// value 1, Prometheus sees no increase.
+    /// Whether the series is printed before its first count. Alerts need this: Prometheus sees no increase if a counter
+    /// first appears with the value 1.
     func isShownAtZero(_ index: Int) -> Bool {
         guard reasons.indices.contains(index) else {
             return index == reasons.count || index == reasons.count + 1

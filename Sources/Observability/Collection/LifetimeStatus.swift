@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What the metrics show about lifetimes: the number of activities in the timetables, and the numbers of commands that
-/// the lifetime keeper has produced. The keeper writes these numbers. The worker's setup writes ``hasLifetimeLimits``,
-/// and the keeper reads it.
+/// What the metrics show about lifetimes: how many activities are in the timetables, and how many commands the lifetime
+/// keeper has produced. The keeper writes these numbers. The worker's setup writes ``hasLifetimeLimits``, and the
+/// keeper reads it.
 package final class LifetimeStatus: Sendable {
     private let lifetimeLimitsFlag = Atomic<Bool>(false)
     private let atomicTimetableActivityCount = Atomic<Int>(0)
@@ -17,12 +17,12 @@ package final class LifetimeStatus: Sendable {
         set { lifetimeLimitsFlag.store(newValue, ordering: .relaxed) }
     }
 
-    /// - Parameter count: the number of activities in all timetables.
+    /// Sets the number of activities in all timetables.
     package func setTimetableActivityCount(_ count: Int) {
         atomicTimetableActivityCount.store(count, ordering: .relaxed)
     }
 
-    /// Counts the produced commands that end activities, and those that start them again.
+    /// Adds to the numbers of commands that the keeper produced: to end activities, and to start them again.
     package func countCommands(endCount: Int, restartCount: Int) {
         endCommandCounter.add(endCount, ordering: .relaxed)
         restartCommandCounter.add(restartCount, ordering: .relaxed)

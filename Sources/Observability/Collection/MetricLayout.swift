@@ -1,8 +1,8 @@
-/// Where the numbers of each metric are in a thread's array. One number of the array is a cell. The layout is computed
-/// once, and is the same for all threads.
+/// Where the numbers of each metric are in a thread's array. Each number of the array is a cell. The layout is the same
+/// for all threads.
 ///
-/// Each combination of the values of a metric's dimensions is a series. A counter or gauge has one cell for each
-/// series. A histogram has several: its buckets, one for larger values, and the sum.
+/// A series is one combination of the values of a metric's dimensions. A counter or gauge has one cell for each series.
+/// A histogram has several: its buckets, one for larger values, and the sum.
 struct MetricLayout: Sendable {
     /// The maximum number of cells of one thread, 8 bytes each. 255 apps in two environments need less than a fifth of
     /// these cells.
@@ -10,16 +10,16 @@ struct MetricLayout: Sendable {
 
     /// Where one metric's cells are in a thread's array.
     struct CellRange: BitwiseCopyable, Sendable {
-        /// The index of the metric's first cell in the array; -1 if the metric has no cells.
+        /// The index of the metric's first cell; -1 if the metric has no cells.
         var firstCellIndex: Int32 = -1
         /// How many values the first and the second dimension have; 1 for a dimension that the metric lacks.
         var firstDimensionValueCount: Int32 = 1
         var secondDimensionValueCount: Int32 = 1
-        /// The number of cells of one series: 1 for a counter or gauge. A histogram has one for each bucket, one for
+        /// The number of cells of one series: 1 for a counter or gauge. For a histogram, its buckets, one cell for
         /// larger values, and one for the sum.
         var cellsPerSeries: Int16 = 1
-        /// How many indices a thread gives when it counts (``ThreadMetrics``): one for each dimension except `lane`.
-        /// Each lane has cells of its own, so it gives no index for itself.
+        /// How many indices a thread gives when it counts (``ThreadMetrics``): one for each dimension except `lane`,
+        /// because each lane has its own array.
         var indexCount: Int16 = 0
 
         var seriesCount: Int { Int(firstDimensionValueCount) * Int(secondDimensionValueCount) }

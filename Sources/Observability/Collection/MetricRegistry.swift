@@ -23,10 +23,10 @@ package final class MetricRegistry: Sendable {
 
     var threads: [PublishedMetrics] { lanes + [kafka] }
 
-    /// Combines the numbers that all threads published last, and the counts of channels, lifetimes, traces and
-    /// suppressed log lines.
+    /// Combines what all threads published last, and adds the counts of channels, lifetimes, traces and suppressed log
+    /// lines.
     ///
-    /// - Parameter nowMilliseconds: the monotonic clock.
+    /// - Parameter nowMilliseconds: by the monotonic clock.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
         let laneSnapshots = lanes.map { $0.read() }
         let kafkaSnapshot = kafka.read()
@@ -37,8 +37,8 @@ package final class MetricRegistry: Sendable {
             for cell in range.cellIndex(0, 0)..<range.cellIndex(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneSnapshots.lazy.map { $0.cells[cell] }
                 switch aggregation {
-                // `cells` is a copy of the Kafka thread's cells. A sum adds the lanes to the Kafka thread's value.
-                // Every other aggregation replaces that value.
+                // At first, `cells` has the Kafka thread's values. A sum adds the lanes' values to them; the other
+                // aggregations replace them.
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
@@ -100,7 +100,7 @@ struct MetricTotals: Sendable {
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
 
-    /// The stored value of one series.
+    /// The stored value of one series of a counter or gauge.
     subscript(_ metric: Metric, _ firstDimensionIndex: Int = 0, _ secondDimensionIndex: Int = 0) -> Int64 {
         cells[layout[metric].cellIndex(firstDimensionIndex, secondDimensionIndex)]
     }
@@ -119,8 +119,7 @@ struct MetricTotals: Sendable {
         (0..<Int(layout[metric].secondDimensionValueCount)).reduce(0) { $0 &+ self[metric, firstDimensionIndex, $1] }
     }
 
-    /// Returns one series of a histogram: the count of each bucket, the count above the last bound, and the
-    /// sum.
+    /// Returns one series of a histogram: the count of each bucket, the count above the last bound, and the sum.
     func histogram(_ metric: Metric, _ firstDimensionIndex: Int = 0) -> HistogramReading {
         guard case .histogram(let bounds) = metric.definition.kind else {
             preconditionFailure("only a histogram has buckets")
@@ -134,10 +133,10 @@ struct MetricTotals: Sendable {
     }
 }
 
-/// The counts and the sum of a histogram's observations, for one combination of label values.
+/// The counts and the sum of the observations in one series of a histogram.
 struct HistogramReading: Sendable, Equatable {
     var bounds: [Int64]
-    /// The count of each bucket. The last count is for values above the last bound.
+    /// The count of each bucket, and at the end the count of the values above the last bound.
     var bucketCounts: [Int64]
     var sum: Int64
 
@@ -160,8 +159,8 @@ struct HistogramReading: Sendable, Equatable {
         )
     }
 
-    /// Returns the value that `percent` of 100 observations do not exceed, such as the median for 50. The value is
-    /// interpolated within its bucket, and is never above the last bound. Returns nil without observations.
+    /// Returns the value that `percent` of 100 observations do not exceed: the median for 50. Nil without observations.
+    /// The value is interpolated within its bucket, and is never above the last bound.
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }

@@ -1,7 +1,7 @@
 import Glibc
 
-/// The system's figures about this process. A value is nil if the system does not provide it, for example because
-/// `/proc` is hidden.
+/// The system's figures about this process. A value is nil if the system does not give it, for example because `/proc`
+/// is hidden.
 struct ProcessReading: Sendable {
     var cpuMicroseconds: Int64?
     var residentBytes: Int64?
@@ -45,12 +45,12 @@ struct ProcessReading: Sendable {
         return reading
     }
 
-    /// When this process started. Field 22 of `/proc/self/stat` (proc(5)) counts ticks since the system's
-    /// start, so the system's start time is added.
+    /// When this process started. Field 22 of `/proc/self/stat` (proc(5)) has the ticks since the system's start, so
+    /// the time of the system's start is added.
     private static let startedAtMilliseconds: Int64? = {
         let processStat = readText(path: "/proc/self/stat")
-        // The second field, the program's name, may contain any characters. So the fields are read after its
-        // last parenthesis.
+        // The second field, the program's name, may contain any characters. So read the fields after its last
+        // parenthesis.
         guard let end = processStat.lastIndex(of: ")") else { return nil }
         let fields = processStat[end...].split(separator: " ")
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
@@ -61,8 +61,8 @@ struct ProcessReading: Sendable {
         return bootedAtSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// Returns the content of a file; empty if the file cannot be read. A file below `/proc` may come in pieces. So the
-    /// reading goes on until the end of the file, or until `bytesMax` bytes are read.
+    /// Returns the content of a file, at most `bytesMax` bytes; empty if the file cannot be read. A file below `/proc`
+    /// may come in pieces, so it is read until its end.
     private static func readText(path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -5,14 +5,14 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// The index of the topic in ``LabelValues/topics``.
     public var topicIndex: Int32
     public var partition: Int32
-    /// In a lane's reading: the age of the oldest unsettled record, or 0 if there is none. In the Kafka thread's
-    /// reading: always -1.
+    /// The age of the oldest unsettled record, or 0 if there is none. Only lanes know it: the Kafka thread publishes
+    /// -1.
     public var oldestUnsettledAgeMilliseconds: Int64
-    /// In a lane's reading: the offset below which all records are settled; -1 if unknown. In the Kafka thread's
-    /// reading: always -1.
+    /// The offset below which all records are settled; -1 if unknown. Only lanes know it: the Kafka thread publishes
+    /// -1.
     public var committableOffset: Int64
-    /// In the Kafka thread's reading: the number of records from the first unsettled one to the partition's end; -1 if
-    /// unknown. Deferred records that are not due do not count. In a lane's reading: always -1.
+    /// The number of records from the first unsettled one to the partition's end, without deferred records that are not
+    /// due; -1 if unknown. Only the Kafka thread knows it: lanes publish -1.
     public var lag: Int64
 
     public init(
@@ -30,7 +30,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     }
 }
 
-/// Publishes one thread's numbers for other threads to read. The thread never waits for a reader.
+/// One thread's numbers, for other threads to read. The publishing thread never waits for a reader.
 public final class PublishedMetrics: Sendable {
     /// The maximum number of partitions whose numbers one thread publishes.
     public static let partitionsMax = 4_096
@@ -41,8 +41,7 @@ public final class PublishedMetrics: Sendable {
     /// The time of the thread's last iteration (pass of its event loop), by the monotonic clock; -1 before its first
     /// iteration.
     private let lastIterationAtMilliseconds = Atomic<Int64>(-1)
-    /// Until this time, by the monotonic clock, `/livez` does not report the thread as stuck, even if it runs no
-    /// iteration.
+    /// Until this time, by the monotonic clock, `/livez` does not call the thread stuck, even if it runs no iteration.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
     private let lastPublication: Mutex<Publication>
 
@@ -63,9 +62,9 @@ public final class PublishedMetrics: Sendable {
         lastPublication = Mutex(Publication(cells: [Int64](repeating: 0, count: layout.cellCount)))
     }
 
-    /// Replaces the published numbers.
+    /// Replaces the published numbers, unless a reader has the lock at this moment.
     ///
-    /// - Returns: false if a reader has the lock at this moment. Then nothing was replaced.
+    /// - Returns: whether the numbers were replaced.
     func publish(
         _ cells: UnsafeBufferPointer<Int64>,
         partitions: UnsafeBufferPointer<PartitionReading>,
@@ -87,24 +86,22 @@ public final class PublishedMetrics: Sendable {
         lastIterationAtMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Notes why no iteration may come until this time: the thread makes a blocking call, such as closing a client, or
-    /// its loop has ended. So a missing iteration is no fault before this time.
+    /// Notes that the thread may run no iteration until this time: it makes a blocking call, such as closing a client,
+    /// or its loop has ended.
     public func noteBlocking(untilMilliseconds: Int64) {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last iteration; nil before its first iteration.
-    ///
-    /// If the thread has noted a blocking call (``noteBlocking(untilMilliseconds:)``), the time counts from the end
-    /// that it noted. Until then, the result is 0.
+    /// Returns the time since the thread's last iteration; nil before the first one. If the thread noted a blocking
+    /// call (``noteBlocking(untilMilliseconds:)``), the time counts from the noted end; until then it is 0.
     func iterationAgeMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastAtMilliseconds = lastIterationAtMilliseconds.load(ordering: .relaxed)
         guard lastAtMilliseconds >= 0 else { return nil }
         return max(0, nowMilliseconds - max(lastAtMilliseconds, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }
 
-    /// Copies the numbers element by element, so that the result shares no array with `lastPublication`. Swift would
-    /// copy a shared array at the next write of the publishing thread, and so delay this thread.
+    /// Copies the numbers element by element, so that the result shares no array with `lastPublication`. Otherwise
+    /// Swift would copy the shared array when the publishing thread next writes, and so delay this thread.
     func read() -> Snapshot {
         lastPublication.withLock { publication in
             Snapshot(

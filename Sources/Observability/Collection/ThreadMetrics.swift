@@ -1,8 +1,8 @@
-/// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics, locks or
-/// allocation. The thread regularly publishes a copy that other threads read.
+/// The counters and gauges of one thread, in plain memory that only this thread writes: no atomics, locks or
+/// allocation. The thread regularly publishes a copy for other threads.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications. The thread publishes in its first iteration after this time. If a
-    /// reader has the lock then, the thread tries again in its next iteration.
+    /// The least time between two publications. After it, the thread publishes in its next iteration, or in a later one
+    /// if a reader has the lock.
     public static let publicationIntervalMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -14,8 +14,7 @@ public struct ThreadMetrics: ~Copyable {
     private var nextPublicationAtMilliseconds = Int64.min
     private var busyShare = BusyShare()
 
-    /// - Parameter published: the object of ``MetricRegistry`` to which the numbers are copied. Only one thread may
-    ///   publish to it.
+    /// - Parameter published: where the numbers are published. Only one thread may publish to this object.
     public init(publishingTo published: PublishedMetrics) {
         self.published = published
         let layout = published.layout
@@ -42,8 +41,8 @@ public struct ThreadMetrics: ~Copyable {
         firstBoundIndices.deallocate()
     }
 
-    // Each of these methods takes one index for each dimension of the metric, and traps if the number of indices
-    // differs. Only the dimension `lane` takes no index, because each lane has cells of its own.
+    // These methods take one index for each dimension of the metric, and trap if the number of indices differs. The
+    // dimension `lane` takes no index, because each lane has its own array.
 
     /// Adds to a counter or gauge without a dimension, or with only the dimension `lane`.
     public func add(_ metric: Metric, by increment: Int64 = 1) { increase(cellIndex(metric), by: increment) }
@@ -77,8 +76,8 @@ public struct ThreadMetrics: ~Copyable {
         cells[cellIndex(metric, firstDimensionIndex, secondDimensionIndex)] = value
     }
 
-    /// Raises a gauge to a value, unless the gauge is already higher. To publish the highest of several values, the
-    /// caller first sets the gauge to 0.
+    /// Raises a gauge to a value, unless it is already higher. To publish the highest of several values, first set the
+    /// gauge to 0.
     public func raise(_ metric: Metric, _ dimensionIndex: Int, to value: Int64) {
         let index = cellIndex(metric, dimensionIndex)
         cells[index] = max(cells[index], value)
@@ -106,8 +105,8 @@ public struct ThreadMetrics: ~Copyable {
         increase(start + bucketCount + 1, by: clampedMicroseconds &* count)
     }
 
-    /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under
-    /// ThreadSanitizer in a non-copyable struct.
+    /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under ThreadSanitizer in a
+    /// non-copyable struct.
     private func increase(_ cellIndex: Int, by increment: Int64) {
         cells[cellIndex] = cells[cellIndex] &+ increment
     }
@@ -133,7 +132,7 @@ public struct ThreadMetrics: ~Copyable {
         return range.cellIndex(firstDimensionIndex, secondDimensionIndex)
     }
 
-    /// Returns the cells of a metric. Traps if the metric needs another number of indices.
+    /// Returns where the cells of a metric are. Traps if the metric needs another number of indices.
     @inline(__always)
     private func cellRange(_ metric: Metric, indexCount: Int16) -> MetricLayout.CellRange {
         let range = cellRanges[Int(metric.rawValue)]
@@ -147,11 +146,11 @@ public struct ThreadMetrics: ~Copyable {
     /// Whether it is time to update the gauges and to publish.
     public func isPublicationDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextPublicationAtMilliseconds }
 
-    /// Records how long the thread has worked.
+    /// Records how long the thread has worked: as a time, and as a share of the recent wall time.
     ///
     /// - Parameters:
     ///   - busyMicroseconds: the wall time that the thread has worked since its start.
-    ///   - ratioMetric: the metric of the busy share. `secondsMetric` is the metric of the busy time itself.
+    ///   - ratioMetric: the metric of the share. `secondsMetric` is the metric of the time.
     public mutating func setBusyTime(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
@@ -163,8 +162,7 @@ public struct ThreadMetrics: ~Copyable {
         set(secondsMetric, to: busyMicroseconds)
     }
 
-    /// Publishes the numbers. If a reader is reading the published copy, the thread does not wait. It tries again
-    /// in its next iteration.
+    /// Publishes the numbers. If a reader has the lock, the thread does not wait: it tries again in its next iteration.
     ///
     /// - Parameter partitions: at most the first ``PublishedMetrics/partitionsMax`` are published.
     public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
@@ -177,11 +175,11 @@ public struct ThreadMetrics: ~Copyable {
     }
 }
 
-/// The share of wall time that a thread worked, as a moving average. For the Kafka thread, waiting for a broker
+/// The share of wall time that a thread has worked, as a moving average. For the Kafka thread, waiting for a broker
 /// counts as work.
 struct BusyShare {
-    /// The time constant of the moving average. A share that was measured over this time has the same weight as all
-    /// older shares together.
+    /// The time constant of the moving average. A share that was measured over this time weighs as much as all older
+    /// shares.
     static let smoothingMilliseconds: Int64 = 5_000
 
     private(set) var millionths: Int64 = 0

@@ -1,45 +1,42 @@
 import Synchronization
 
-/// Facts about the whole worker that rarely change. The code that causes a change writes the fact; health
-/// checks and status page read it.
+/// Facts about the whole worker that rarely change. The code that causes a change writes the fact; the health checks
+/// and the status page read it.
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum ConsumerGroupState: UInt8, Sendable {
-        /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost. It
-        /// loses partitions, for example, if it reaches no broker for the session timeout. With the cooperative
-        /// protocol, it may still have other partitions.
+        /// The worker waits for its first assignment, or for the next one after partitions were revoked or lost. With
+        /// the cooperative protocol, it may still have other partitions.
         ///
-        /// The worker becomes a `member` when the group assigns partitions to it. If the assignment is empty, the
-        /// worker becomes a `member` only when the brokers say that the commands topic has partitions. The worker's
-        /// member id proves nothing: a broker sends the id in its response to the first join request, before any
-        /// assignment (KIP-394).
+        /// An assignment makes the worker a `member`. An empty assignment does so only when the brokers say that the
+        /// commands topic has partitions. The member id is no proof of an assignment: a broker sends the id earlier, in
+        /// its response to the first join request (KIP-394).
         case joining
-        /// The group has assigned the worker its partitions. The assignment is empty if other workers have all
-        /// partitions.
+        /// The group has assigned the worker its partitions: none if other workers have all of them.
         case member
         /// The worker has left the group, because it is stopping. This is the final state.
         case left
     }
 
     package var consumerGroupState = ConsumerGroupState.joining
-    /// The partitions that the worker has now.
+    /// The number of partitions that the worker has now.
     package var assignedPartitionCount = 0
-    /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or
-    /// because the worker is not allowed to see it.
+    /// Whether the worker got no partitions because the commands topic does not exist, or because the worker may not
+    /// see it.
     package var isCommandsTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areSigningKeysLoaded = false
-    /// The indices of apps whose new key file was refused, so that their previous key stays in use.
+    /// The indices of apps whose new key file was refused. Their previous key stays in use.
     package var appIndicesWithRejectedKey: Set<Int> = []
-    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal that a newer token of the
-    /// same key ends, such as ExpiredProviderToken, does not count.
+    /// For each pool, by its index: whether APNs refuses the provider token (403). A refusal that the key's next token
+    /// ends, such as ExpiredProviderToken, does not count.
     ///
     /// The value is that of the lane that wrote last. A lane with traffic writes at each change, and every 10 s. A pool
     /// is missing until a lane has written about it.
     package var providerTokenRefusedFlagsByPoolIndex: [Int: Bool] = [:]
-    /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
+    /// Whether any broker was ever reached. Until then, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false
-    /// Whether all brokers are unreachable, after one was reached before.
+    /// Whether no broker is reachable, although one was reached before.
     package var isKafkaUnreachable = false
     /// Whether the stop signal has come.
     package var isDraining = false

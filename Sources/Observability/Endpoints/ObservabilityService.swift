@@ -3,24 +3,23 @@ import Logging
 import Reactor
 import ServiceLifecycle
 
-/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker, on its own thread. So the pages respond even if a
-/// lane is busy or stuck.
+/// Serves `/metrics`, `/livez`, `/readyz` and `/statusz` of a worker on its own thread, so that the pages respond even
+/// if a lane is stuck.
 ///
-/// In the service group this service must come before the worker. A group stops its services from the last to
-/// the first, so the endpoint still responds while the worker drains.
+/// This service must come before the worker in the service group. A group stops its services from the last to the
+/// first, so the endpoint responds while the worker drains.
 package final class ObservabilityService: Service {
     private let metricRegistry: MetricRegistry
     private let logger: Logger
     private let server: HTTPServer
 
-    /// Listens at once, so that a port in use is found before the worker starts. `run` then accepts
-    /// connections.
+    /// Listens at once, to notice a port in use before the worker starts. ``run()`` then accepts connections.
     ///
     /// - Parameters:
     ///   - host: a numeric address, such as 0.0.0.0, 127.0.0.1 or ::.
-    ///   - port: the port; 0 lets the system choose a port.
-    /// - Throws: ``ObservabilityError`` if the host is not a numeric address, or if the address cannot be
-    ///   listened on.
+    ///   - port: the port; 0 lets the system choose one.
+    /// - Throws: ``ObservabilityError`` if the host is no numeric address, or if it is not possible to listen at the
+    ///   address.
     package init(host: String, port: UInt16, metricRegistry: MetricRegistry, logger: Logger) throws {
         guard let address = SocketAddress(numeric: host, port: port) else {
             throw ObservabilityError(reason: "http.host: \(host) is not a numeric address")

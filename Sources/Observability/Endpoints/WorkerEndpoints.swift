@@ -5,12 +5,12 @@ import Reactor
 
 /// Responds to the requests for a worker's four pages, and for `/`, which lists them. Used only on the server's thread.
 final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
-    /// The time between two samples of the metrics. Rates are computed from the samples.
+    /// The time between two samples of the metrics, from which rates are computed.
     static let sampleIntervalMilliseconds: Int64 = 5_000
 
     private let metricRegistry: MetricRegistry
     private let host: String
-    /// Unowned, to avoid a reference cycle: a timer of the loop keeps this object alive.
+    /// Unowned, because a timer of the loop keeps this object alive: a strong reference would be a cycle.
     private unowned let loop: EventLoop
     private var log: LimitedLog
     private var totalsHistory = TotalsHistory()

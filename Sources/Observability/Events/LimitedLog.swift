@@ -1,19 +1,19 @@
 import Logging
 
 /// The log of one thread. It leaves out lines by two rules:
-/// - In each period of a minute, only the first lines of a kind are written (``linesPerPeriodMax``). Further lines are
-///   only counted, and their texts are not made. The next written line says how many lines were suppressed.
-/// - A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next written
-///   line says how many repeats were left out.
+/// - Of each kind, it writes at most ``linesPerPeriodMax`` lines a minute. It only counts further lines, without making
+///   their texts. The next written line says how many lines were suppressed.
+/// - It writes a repeated warning or error at growing intervals (``LogRepetitionLimiter``). The next written line says
+///   how many repeats were left out.
 ///
-/// One line is never left out: the first line that reports the end of a failure, if the limiter remembers the failure.
-/// This line also says how many repeats were left out.
+/// But the first line that reports the end of a failure is always written if the limiter remembers the failure. This
+/// line also says how many repeats were left out.
 package struct LimitedLog: ~Copyable, Sendable {
     /// The maximum number of lines of one kind that a thread writes in one period.
     package static let linesPerPeriodMax: UInt32 = 10
     package static let periodMilliseconds: Int64 = 60_000
-    /// The maximum number of warnings or errors of one kind that a thread compares with earlier lines in one period.
-    /// Each comparison makes the texts of the line's fields, so further lines are suppressed without a comparison.
+    /// The maximum number of warnings or errors of one kind that are compared with earlier lines in one period. A
+    /// comparison makes the texts of the line's fields, so further lines are suppressed without one.
     static let comparisonsPerPeriodMax: UInt32 = 200
 
     private struct PeriodCounts {
@@ -32,12 +32,12 @@ package struct LimitedLog: ~Copyable, Sendable {
         self.events = events
     }
 
-    /// Writes a line, or counts it as suppressed. Returns whether the line was written. If not, the caller counts it
-    /// for `causeway_log_lines_suppressed_total`.
+    /// Writes a line, or counts it as suppressed.
     ///
     /// - Parameters:
     ///   - level: replaces the kind's own level for this line; nil keeps it.
     ///   - nowMilliseconds: by the monotonic clock.
+    /// - Returns: whether the line was written. If not, the caller counts it for `causeway_log_lines_suppressed_total`.
     @discardableResult
     package mutating func log(
         _ kind: LogKind,
@@ -54,7 +54,7 @@ package struct LimitedLog: ~Copyable, Sendable {
             periodCounts[index].writtenCount = 0
             periodCounts[index].comparedCount = 0
         }
-        let endedFailures = kind.failuresThatItEnds
+        let endedFailures = kind.endedFailureKinds
         let isBelowLimits =
             periodCounts[index].writtenCount < Self.linesPerPeriodMax
             && periodCounts[index].comparedCount < Self.comparisonsPerPeriodMax

@@ -1,7 +1,7 @@
 import Logging
 
-/// A kind of log line. The kind's identifier appears in each line as `kind`, in
-/// `causeway_log_lines_suppressed_total`, on /statusz, and in `METRICS.md`, which explains the kind.
+/// A kind of log line. Its identifier appears as `kind` in each line, in `causeway_log_lines_suppressed_total`, on
+/// /statusz, and in `METRICS.md`, which explains the kind.
 package enum LogKind: UInt8, CaseIterable, Sendable {
     case workerStarted
     case workerStopped
@@ -85,9 +85,9 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// The kinds of failures whose end a line of this kind reports. The first line after such a failure is always
-    /// written, even if this kind has reached its limit (``LimitedLog/linesPerPeriodMax``).
-    var failuresThatItEnds: [LogKind] {
+    /// The kinds of failures whose end a line of this kind reports, such as `redisLost` for `redisReady`. The first
+    /// line after such a failure is always written, even beyond ``LimitedLog/linesPerPeriodMax``.
+    var endedFailureKinds: [LogKind] {
         switch self {
         case .kafkaReachableAgain: [.kafkaUnreachable]
         case .redisReady: [.redisLost]
@@ -103,7 +103,7 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// The printed form, in small letters and hyphens.
+    /// The kind's text in logs and metrics, in small letters and hyphens.
     package var identifier: String { definition.identifier }
 }
 

@@ -37,19 +37,28 @@ extension LogKindCatalog {
             "apns-closed",
             .warning,
             "APNs connection was closed or could not be opened",
-            "If the level is info, the worker closed the connection itself. Otherwise the connection was lost or could not be opened, and the "
-                + "worker tries again at growing intervals.",
-            "Read `cause` and `detail`. If all connections have connectFailed, check egress to port 443 or 2197, any proxy, and DNS."
+            """
+            If the level is info, the worker closed the connection itself. Otherwise the connection was lost or could \
+            not be opened, and the worker tries again at growing intervals.
+            """,
+            """
+            Read `cause` and `detail`. If all connections have connectFailed, check egress to port 443 or 2197, any \
+            proxy, and DNS.
+            """
         ),
         define(
             .apnsUntrusted,
             "apns-untrusted",
             .error,
             "APNs' certificate is not trusted",
-            "The worker reached the host, but refused its certificate: no authority in `authorities` signed it, it has expired, or it is for "
-                + "another name. The worker tries again at growing intervals.",
-            "Read `detail`. Correct apns.caFile, or remove it to trust the system's authorities; these need the package ca-certificates. "
-                + "A proxy that decrypts TLS presents a certificate of its own."
+            """
+            The worker reached the host, but refused its certificate: no authority in `authorities` signed it, it has \
+            expired, or it is for another name. The worker tries again at growing intervals.
+            """,
+            """
+            Read `detail`. Correct apns.caFile, or remove it to trust the system's authorities; these need the package \
+            ca-certificates. A proxy that decrypts TLS presents a certificate of its own.
+            """
         ),
         define(
             .apnsUnresolved,
@@ -64,8 +73,10 @@ extension LogKindCatalog {
             "apns-connection-limit",
             .notice,
             "no further APNs connection is opened: the process has reached its limit",
-            "The pool needs one more connection, but the process has reached its limit of connections, in total or for this address. "
-                + "The connection is opened when another one is closed.",
+            """
+            The pool needs one more connection, but the process has reached its limit of connections, in total or for \
+            this address. The connection is opened when another one is closed.
+            """,
             "Pushes continue on the existing connections. If they wait for long, run more workers."
         ),
         define(
@@ -74,8 +85,11 @@ extension LogKindCatalog {
             .critical,
             "APNs refuses too many pushes: only probes are sent, and no token is retired",
             "Pushes cannot succeed now, so they wait. Newer states replace waiting ones.",
-            "Read `cause`. unavailability: see Apple's status page. deviceTokens: the tokens belong to the other "
-                + "environment or to another bundle. providerToken: wrong key id or team id, or a key of the other environment."
+            """
+            Read `cause`. unavailability: see Apple's status page. deviceTokens: the tokens belong to the other \
+            environment or to another bundle. providerToken: wrong key id or team id, or a key of the other \
+            environment.
+            """
         ),
         define(
             .apnsBreakerClosed,
@@ -96,7 +110,10 @@ extension LogKindCatalog {
             "provider-token-refused",
             .critical,
             "APNs refuses the provider token",
-            "The key, its key id, its team id or this machine's clock is wrong, or too many provider tokens are signed for the team.",
+            """
+            The key, its key id, its team id or this machine's clock is wrong, or too many provider tokens are signed \
+            for the team.
+            """,
             "Read `reason`. Compare teamId and keyId with Apple's developer site, and check the machine's clock."
         ),
     ]

@@ -7,7 +7,10 @@ extension LogKindCatalog {
             "channel-created",
             .info,
             "a channel was created",
-            "An audience now has a broadcast channel. The worker publishes it on kafka.topics.channels for the app servers."
+            """
+            An audience now has a broadcast channel. The worker publishes it on kafka.topics.channels for the app \
+            servers.
+            """
         ),
         define(
             .channelDeleted,
@@ -30,8 +33,14 @@ extension LogKindCatalog {
             "channel-orphan-deleted",
             .warning,
             "a channel without an owner was deleted",
-            "A worker crashed, or lost APNs' response, while it created the channel. The channel had not been published, so no phone was subscribed.",
-            "Nothing, after a crash. If this line continues to appear, the management service responds too slowly; see channel-refused."
+            """
+            A worker crashed, or lost APNs' response, while it created the channel. The channel had not been \
+            published, so no phone was subscribed.
+            """,
+            """
+            Nothing, after a crash. If this line continues to appear, the management service responds too slowly; see \
+            channel-refused.
+            """
         ),
         define(
             .channelRefused,
@@ -39,14 +48,20 @@ extension LogKindCatalog {
             .warning,
             "a channel could not be created",
             "Members with tokens are still reached. Devices start activities without a channel.",
-            "Read `error`. FeatureNotEnabled: enable the Broadcast Capability on developer.apple.com. CannotCreateChannelConfig: use fewer channels."
+            """
+            Read `error`. FeatureNotEnabled: enable the Broadcast Capability on developer.apple.com. \
+            CannotCreateChannelConfig: use fewer channels.
+            """
         ),
         define(
             .channelsUnknown,
             "channels-unknown",
             .info,
             "APNs has channels that Causeway does not know",
-            "Another program created them, or their creator is unknown. Causeway does not change them. They count towards the limit of 10,000.",
+            """
+            Another program created them, or their creator is unknown. Causeway does not change them. They count \
+            towards the limit of 10,000.
+            """,
             "If nobody needs them, run causeway channels reconcile --delete-unknown."
         ),
         define(
@@ -54,8 +69,10 @@ extension LogKindCatalog {
             "channel-upkeep-failed",
             .warning,
             "work on broadcast channels failed",
-            "Redis, Kafka or APNs' management service does not respond, or a record of the channels topic or an entry in Redis cannot be read. "
-                + "The next check tries again.",
+            """
+            Redis, Kafka or APNs' management service does not respond, or a record of the channels topic or an entry \
+            in Redis cannot be read. The next check tries again.
+            """,
             "Read `error`. The network policy must allow the port of the management service (2196, in the sandbox 2195)."
         ),
     ]

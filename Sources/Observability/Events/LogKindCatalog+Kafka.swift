@@ -14,7 +14,10 @@ extension LogKindCatalog {
             "partitions-revoked",
             .info,
             "partitions revoked",
-            "The consumer group has revoked partitions of this worker, or the worker lost them, for example because its session timed out."
+            """
+            The consumer group has revoked partitions of this worker, or the worker lost them, for example because its \
+            session timed out.
+            """
         ),
         define(
             .partitionsPaused,
@@ -51,17 +54,23 @@ extension LogKindCatalog {
             "offset-gone",
             .critical,
             "a committed offset no longer exists: the partition is not read",
-            "Retention deleted records before they were read, or the topic was deleted and created again. Workers never skip records silently.",
+            """
+            Retention deleted records before they were read, or the topic was deleted and created again. Workers never \
+            skip records silently.
+            """,
             "Decide where to continue, and set the group's offset with Kafka's own tools while the workers are stopped."
         ),
         define(
             .settledOffsetsRefused,
             "settled-offsets-refused",
             .warning,
-            "the metadata of a committed offset is not used",
+            "the worker does not use the metadata of a committed offset",
             "The metadata lists the settled records above the offset. Without it, these records are read again: "
                 + "results may be written twice, but Redis prevents second pushes and alerts.",
-            "Nothing, if it happens once. If `cause` says that a worker did not write the metadata, another program commits offsets for this group."
+            """
+            Nothing, if it happens once. If `cause` says that a worker did not write the metadata, another program \
+            commits offsets for this group.
+            """
         ),
         define(
             .kafkaUnreachable,
@@ -106,7 +115,10 @@ extension LogKindCatalog {
             "kafka-close-late",
             .warning,
             "a Kafka client did not close in time",
-            "The group notices that the worker has left only when the session times out. Records without an acknowledged result are read again.",
+            """
+            The group notices that the worker has left only when the session times out. Records without an \
+            acknowledged result are read again.
+            """,
             "If it happens at every stop, check the latency of the brokers."
         ),
         define(

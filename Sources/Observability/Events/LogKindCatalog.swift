@@ -2,7 +2,7 @@ import Logging
 
 /// The definitions of all kinds of log lines.
 package enum LogKindCatalog {
-    /// Indexed by ``LogKind``'s raw value.
+    /// The definitions in the order of ``LogKind``'s raw values.
     package static let definitions: [LogKindDefinition] = {
         let all = worker + kafka + redis + apns + channels + keys + configuration + traces
         let sorted = all.sorted { $0.kind.rawValue < $1.kind.rawValue }
@@ -42,7 +42,10 @@ package enum LogKindCatalog {
             "worker-failed",
             .critical,
             "the worker cannot continue",
-            "A thread or a client could not start, or failed permanently. The process exits with code 70, and Kubernetes restarts it.",
+            """
+            A thread or a client could not start, or failed permanently. The process exits with code 70, and \
+            Kubernetes restarts it.
+            """,
             "Read `error`. If it happens at each start, the cause is the configuration or the machine."
         ),
         define(
@@ -50,8 +53,10 @@ package enum LogKindCatalog {
             "lifetime-ends-interrupted",
             .warning,
             "activities whose lifetime is over cannot be ended now",
-            "Redis does not reply or replies with an error, or Kafka does not accept the commands that end activities. Nothing is lost: the worker "
-                + "tries again each second.",
+            """
+            Redis does not reply or replies with an error, or Kafka does not accept the commands that end activities. \
+            Nothing is lost: the worker tries again each second.
+            """,
             "Read `error`, and repair Redis or Kafka. The Kafka user must be allowed to write to the commands topic."
         ),
         define(
@@ -66,9 +71,14 @@ package enum LogKindCatalog {
             "lifetime-not-ended",
             .error,
             "an activity whose lifetime is over is not ended or started again",
-            "The activity's data in Redis is missing or damaged; `error` says which. The worker has removed the activity from the timetable in Redis.",
-            "Start the activity again with a command, if its user needs it. Find the cause: Redis evicts keys, or another program writes "
-                + "keys that begin with `{causeway:lifetimes:`."
+            """
+            The activity's data in Redis is missing or damaged; `error` says which. The worker has removed the \
+            activity from the timetable in Redis.
+            """,
+            """
+            Start the activity again with a command, if its user needs it. Find the cause: Redis evicts keys, or \
+            another program writes keys that begin with `{causeway:lifetimes:`.
+            """
         ),
         define(
             .lifetimeStateLost,
@@ -84,20 +94,27 @@ package enum LogKindCatalog {
             "lifetime-format-unknown",
             .error,
             "an activity whose lifetime is over is not started again, because only a newer version can read its data",
-            "A newer version of Causeway wrote the activity's start or newest update in Redis, in a form or with a field that this version does "
-                + "not know. A worker of that version could have started the activity until the start expired (`startSeconds`). No such worker has run "
-                + "for eight hours. The worker has removed the activity from the timetable in Redis.",
-            "Start the activity again with a command, if its user needs it. Upgrade the workers again, or set `afterLifetime` to `end` before a "
-                + "rollback."
+            """
+            A newer version of Causeway wrote the activity's start or newest update in Redis, in a form or with a \
+            field that this version does not know. A worker of that version could have started the activity until the \
+            start expired (`startSeconds`). No such worker has run for eight hours. The worker has removed the \
+            activity from the timetable in Redis.
+            """,
+            """
+            Start the activity again with a command, if its user needs it. Upgrade the workers again, or set \
+            `afterLifetime` to `end` before a rollback.
+            """
         ),
         define(
             .lifetimesUnknownApp,
             "lifetimes-unknown-app",
             .notice,
             "activities whose lifetime is over are left to workers that have their app",
-            "The timetables in Redis have activities of `apps`, which are not in this worker's configuration. Either deployments with different apps "
-                + "share Redis, or an app was removed from the configuration. Twelve hours after an activity should have ended, a worker removes it "
-                + "from the timetable."
+            """
+            The timetables in Redis have activities of `apps`, which are not in this worker's configuration. Either \
+            deployments with different apps share Redis, or an app was removed from the configuration. Twelve hours \
+            after an activity should have ended, a worker removes it from the timetable.
+            """
         ),
         define(
             .workerDraining,
@@ -141,8 +158,10 @@ package enum LogKindCatalog {
             .warning,
             "Redis may evict keys, or its configuration cannot be checked",
             "maxmemory-policy is not noeviction, or the Redis user may not use CONFIG GET or INFO.",
-            "Read `warning`. Set maxmemory-policy to noeviction: if Redis evicts an activity, Causeway no longer knows what the phone shows. Allow "
-                + "the Redis user CONFIG GET and INFO."
+            """
+            Read `warning`. Set maxmemory-policy to noeviction: if Redis evicts an activity, Causeway no longer knows \
+            what the phone shows. Allow the Redis user CONFIG GET and INFO.
+            """
         ),
         define(
             .redisRefused,
@@ -150,7 +169,10 @@ package enum LogKindCatalog {
             .error,
             "Redis refused a call",
             "A key has a value that Causeway did not write. The command fails, with a result.",
-            "Read `reason`. Another program writes keys with the same names: give Causeway a database or a Redis of its own."
+            """
+            Read `reason`. Another program writes keys with the same names: give Causeway a database or a Redis of its \
+            own.
+            """
         ),
         define(
             .redisError,
@@ -158,15 +180,24 @@ package enum LogKindCatalog {
             .error,
             "Redis replies with an error",
             "A call failed. The worker repeats it until it succeeds; until then the command is not settled.",
-            "Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Report any text that is not explained here."
+            """
+            Read `reason`. OOM: give Redis more memory. NOPERM: give the user the permission. Report any text that is \
+            not explained here.
+            """
         ),
         define(
             .redisReplicasMissing,
             "redis-replicas-missing",
             .error,
             "too few replicas of Redis acknowledge writes",
-            "Fewer than redis.replicas replicas have a lane's writes. Its registrations and held states wait 10 s, then continue without replicas.",
-            "Repair the replicas. If a failover happens before that, workers read registrations and commands from Kafka again."
+            """
+            Fewer than redis.replicas replicas have a lane's writes. Its registrations and held states wait 10 s, then \
+            continue without replicas.
+            """,
+            """
+            Repair the replicas. If a failover happens before that, workers read registrations and commands from Kafka \
+            again.
+            """
         ),
         define(
             .redisReplicasAvailableAgain,
@@ -180,15 +211,24 @@ package enum LogKindCatalog {
             "redis-emptied",
             .error,
             "Redis has lost all its data",
-            "A primary has no data of partitions that this worker reads. The worker reads these partitions again and restores the data.",
-            "Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get the state that they already show once more."
+            """
+            A primary has no data of partitions that this worker reads. The worker reads these partitions again and \
+            restores the data.
+            """,
+            """
+            Find out why: a restart without persistence, FLUSHALL, or eviction. Phones may get the state that they \
+            already show once more.
+            """
         ),
         define(
             .redisReplaced,
             "redis-replaced",
             .warning,
             "Redis was restarted or replaced",
-            "A primary was restarted or replaced, or a worker stopped before it reached Redis. Writes may be missing, so their records are read again.",
+            """
+            A primary was restarted or replaced, or a worker stopped before it reached Redis. Writes may be missing, \
+            so their records are read again.
+            """,
             "Nothing, if the restart or failover was intended."
         ),
         define(
@@ -203,7 +243,10 @@ package enum LogKindCatalog {
             "members-missing",
             .warning,
             "members of audiences have been missing in Redis for ten minutes",
-            "Redis lost its data, and some partitions of the registrations topic have not been read again. Rounds continue without these members.",
+            """
+            Redis lost its data, and some partitions of the registrations topic have not been read again. Rounds \
+            continue without these members.
+            """,
             "Find the worker that reads the registrations, and check whether Redis and Kafka respond to it."
         ),
     ]
@@ -229,16 +272,18 @@ package enum LogKindCatalog {
             "key-loaded",
             .notice,
             "the key of the key file is now in use",
-            "A key file was replaced, and APNs accepts the new key. Or the file has the key in use again, after it was missing or "
-                + "had another key."
+            """
+            A key file was replaced, and APNs accepts the new key. Or the file has the key in use again, after it was \
+            missing or had another key.
+            """
         ),
         define(
             .keyRejected,
             "key-rejected",
             .error,
-            "a new key file is refused; the previous key stays in use",
-            "The file on disk was replaced, and the new file has no usable key.",
-            "Read `error`, and write the complete file again."
+            "a new key file cannot be used, or APNs refuses its key; the previous key stays in use",
+            "The file on disk was replaced. `error` says what is wrong with the new file, or why APNs refuses its key.",
+            "Read `error`, and write the complete file of the right key."
         ),
         define(
             .sharedTokenSigned,
@@ -267,7 +312,10 @@ package enum LogKindCatalog {
             "shared-token-unreadable",
             .error,
             "the shared provider token cannot be decrypted",
-            "A worker with another apns.sharedTokenKeyFile encrypted the token. This worker signs its own token, and Apple may refuse so many tokens.",
+            """
+            A worker with another apns.sharedTokenKeyFile encrypted the token. This worker signs its own token, and \
+            Apple may refuse so many tokens.
+            """,
             "Give all workers of the fleet the same apns.sharedTokenKeyFile."
         ),
         define(
@@ -313,7 +361,10 @@ package enum LogKindCatalog {
             .warning,
             "traces cannot be exported: the worker retries for a while, then drops them",
             "The collector at tracing.endpoint is unreachable, or refuses traces. Pushes do not wait for it.",
-            "Read `error`, then check the collector, tracing.caFile and tracing.headersFile, and the network policy (networkPolicy.extraEgress)."
+            """
+            Read `error`, then check the collector, tracing.caFile and tracing.headersFile, and the network policy \
+            (networkPolicy.extraEgress).
+            """
         ),
         define(
             .tracesAccepted,
@@ -327,7 +378,10 @@ package enum LogKindCatalog {
             "traces-dropped",
             .warning,
             "traces were dropped",
-            "More traces were sampled than the collector accepted, or the worker stopped before all were sent. `records` is the number of dropped traces.",
+            """
+            More traces were sampled than the collector accepted, or the worker stopped before all were sent. \
+            `records` is the number of dropped traces.
+            """,
             "Lower tracing.samplesPerMillion, or give the collector more capacity."
         ),
     ]

@@ -1,28 +1,26 @@
 import Logging
 
-/// Lets equal warnings and errors be written only at growing intervals.
+/// Lets equal warnings and errors be written only at growing intervals. Otherwise, during an outage, equal lines of
+/// lanes that try again every few seconds would use up the limit of their kind (``LimitedLog/linesPerPeriodMax``).
 ///
-/// Lines of one kind whose fields are equal, apart from the lane and the connection, have one *subject*. All subjects
-/// with the same kind and the same pool belong to one *failure*, which ends with a line that reports a recovery.
-///
-/// During an outage each lane tries again every few seconds. Without this type, equal lines would soon use up the limit
-/// of their kind (``LimitedLog/linesPerPeriodMax``), and other lines of the kind would not be written.
+/// Lines of one kind with equal fields (apart from the lane and the connection) have one *subject*. All subjects of one
+/// kind and one pool belong to one *failure*, which ends with a line that reports a recovery.
 struct LogRepetitionLimiter {
-    /// The first interval between two written lines with one subject. Each further interval is twice as long, up to
-    /// `intervalMillisecondsMax`. If no line with the subject comes for `intervalMillisecondsMax`, the intervals begin
-    /// again with the first.
+    /// The first interval between two written lines with one subject. Each further interval is twice as long, at most
+    /// `intervalMillisecondsMax`. If no line with the subject comes for `intervalMillisecondsMax`, the first interval
+    /// applies again.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
-    /// The maximum number of remembered subjects. To remember one more, the limiter forgets the subject whose last line
-    /// is oldest.
+    /// The maximum number of remembered subjects. For one more, the limiter forgets the subject whose last line is the
+    /// oldest.
     static let subjectsMax = 64
-    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. If a subject of a further failure is
-    /// forgotten, its count is lost.
+    /// The maximum number of failures in `suppressedCountsOfForgottenSubjects`. The count of a forgotten subject is
+    /// lost if it belongs to a further failure.
     static let failuresWithForgottenSubjectsMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
-        /// The pool that the lines are about; nil: they name no pool. A recovery ends only failures of its own pool.
+        /// The pool in the lines' fields; nil: they name no pool. A recovery ends only failures of its own pool.
         var pool: String?
 
         init(_ kind: LogKind, _ fields: Logger.Metadata) {
@@ -41,19 +39,18 @@ struct LogRepetitionLimiter {
     }
 
     private var subjects: [Subject] = []
-    /// For each failure of which the limiter has forgotten subjects (``subjectsMax``): how many lines with these
-    /// subjects were left out.
+    /// For each failure with forgotten subjects (``subjectsMax``): how many lines with these subjects were left out.
     ///
-    /// A failure stays here until a line reports its end, even with the number 0. Because of this entry, that line is
-    /// written even if its kind has reached its limit.
+    /// A failure stays here, even with the number 0, until a line reports its end. The entry makes sure that this line
+    /// is written.
     private var suppressedCountsOfForgottenSubjects: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
     /// Decides whether a line is written.
     ///
-    /// - Returns: nil if the line is left out. Otherwise how many lines with the same subject were left out since the
-    ///   last written one. For a subject that is not remembered: the number of the subject's failure in
+    /// - Returns: nil if the line is left out. Otherwise how many lines with the subject were left out since the last
+    ///   written one. If the subject is not remembered, this is the number of its failure in
     ///   `suppressedCountsOfForgottenSubjects`.
     mutating func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64)
         -> UInt64?
@@ -88,9 +85,9 @@ struct LogRepetitionLimiter {
         return subject.suppressedCount
     }
 
-    /// Forgets failures that have ended, so that the next failure is written at once.
+    /// Forgets failures that have ended, so that the first line of a new failure is written at once.
     ///
-    /// - Returns: how many lines of these failures were left out since the last written one; nil if no failure was
+    /// - Returns: how many lines of the failures were left out since the last written one; nil if no failure was
     ///   remembered.
     mutating func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
@@ -102,8 +99,8 @@ struct LogRepetitionLimiter {
         return suppressedCounts.reduce(0, &+)
     }
 
-    /// Returns the failure's number in `suppressedCountsOfForgottenSubjects`, and sets that number to 0. The failure
-    /// keeps its entry until a line reports its end.
+    /// Returns the failure's number in `suppressedCountsOfForgottenSubjects`, and sets it to 0. The entry stays until a
+    /// line reports the failure's end.
     private mutating func takeSuppressedCountOfForgottenSubjects(in failure: Failure) -> UInt64 {
         guard let suppressedCount = suppressedCountsOfForgottenSubjects[failure] else { return 0 }
         suppressedCountsOfForgottenSubjects[failure] = 0
@@ -125,8 +122,8 @@ struct LogRepetitionLimiter {
         subjects[oldestIndex] = subject
     }
 
-    /// Returns the digest of a line's kind and fields, without the lane and the connection. It identifies the line's
-    /// subject.
+    /// Returns the digest that identifies a line's subject: a hash of its kind and of its fields without the lane and
+    /// the connection.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)

@@ -1,18 +1,17 @@
 import Logging
 import Synchronization
 
-/// What /statusz shows about each ``LogKind``: how many log lines it had, when the last one came, and the metadata of
-/// the last written one. The number and the time also count suppressed lines.
-///
-/// Also has the ``LogRepetitionLimiter`` that all threads share.
+/// What /statusz shows about each ``LogKind``: how many lines it had, when the last one came, and the metadata of the
+/// last written one. The number and the time include suppressed lines. Also has the ``LogRepetitionLimiter`` of all
+/// threads.
 package final class RecentEvents: Sendable {
     struct KindSummary: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         /// When the last line was written or suppressed.
         var lastLineAtWallMilliseconds: Int64 = 0
-        /// The number of suppressed lines, without those of the lanes and the Kafka thread. These threads count their
-        /// own suppressed lines in ``ThreadMetrics``.
+        /// The number of lines that other threads than the lanes and the Kafka thread suppressed. Those count their own
+        /// in ``ThreadMetrics``.
         var suppressedLineCountOfOtherThreads: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastLineMetadata = ""
@@ -24,13 +23,12 @@ package final class RecentEvents: Sendable {
     private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[KindSummary]>(LogKind.allCases.map { KindSummary(kind: $0) })
 
-    /// Decides whether a line is written; see
-    /// ``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``.
+    /// See ``LogRepetitionLimiter/takeSuppressedCountIfPermitted(_:_:nowMilliseconds:)``.
     func takeSuppressedCountIfPermitted(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
         repetitionLimiter.withLock { $0.takeSuppressedCountIfPermitted(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// Forgets failures that have ended; see ``LogRepetitionLimiter/forgetFailures(_:_:)``.
+    /// See ``LogRepetitionLimiter/forgetFailures(_:_:)``.
     func forgetFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         repetitionLimiter.withLock { $0.forgetFailures(kinds, fields) }
     }
@@ -52,14 +50,14 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Counts a line that ``LimitedLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed. The lanes and the
-    /// Kafka thread do not call this: they count such lines in ``ThreadMetrics``.
+    /// Counts a line that ``LimitedLog`` suppressed on another thread than the lanes and the Kafka thread. Those count
+    /// their own suppressed lines in ``ThreadMetrics``.
     func countSuppressedLineOfOtherThread(_ kind: LogKind) {
         events.withLock { $0[Int(kind.rawValue)].suppressedLineCountOfOtherThreads &+= 1 }
     }
 
-    /// For each kind, the number of lines that were suppressed on threads other than the lanes and the Kafka thread, in
-    /// the order of ``LogKind``'s raw values.
+    /// How many lines other threads than the lanes and the Kafka thread suppressed, for each kind in the order of
+    /// ``LogKind``'s raw values.
     var suppressedLineCountsOfOtherThreads: [UInt64] {
         events.withLock { $0.map(\.suppressedLineCountOfOtherThreads) }
     }

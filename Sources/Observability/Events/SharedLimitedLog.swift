@@ -2,7 +2,7 @@ import Glibc
 import Logging
 import Synchronization
 
-/// A log for rare lines, which several threads share under a lock.
+/// A log that several threads share under a lock, for rare lines.
 package final class SharedLimitedLog: Sendable {
     private let log: Mutex<LimitedLog>
     private let events: RecentEvents

@@ -2,12 +2,12 @@ import CausewayConfiguration
 import Glibc
 import Logging
 
-/// Writes each event as one line, JSON or text, to a file descriptor.
+/// Writes each event as one line, JSON or text, to a file descriptor. Device tokens, provider tokens and keys are
+/// masked in every line, whatever code logs it (`Redaction`).
 ///
-/// Each line is one `write`, so that the lines of several threads mix only if the output takes a part of a line. Device
-/// tokens, provider tokens and keys are masked in every line, no matter which code logs it (`Redaction`).
+/// Each line is one `write`, so the lines of several threads mix only if the output takes a part of a line.
 package struct LineLogHandler: LogHandler {
-    /// The shared threshold, unless this logger has a level of its own.
+    /// The level of this logger if it has its own; otherwise the threshold that all loggers share.
     package var logLevel: Logger.Level {
         get { ownLevel ?? threshold.level }
         set { ownLevel = newValue }
@@ -21,8 +21,7 @@ package struct LineLogHandler: LogHandler {
     private let format: WorkerConfiguration.Log.Format
     private let descriptor: Int32
 
-    /// - Parameter descriptor: the output. The caller owns it and must keep it open as long as the handler
-    ///   lives.
+    /// - Parameter descriptor: the output. The caller owns it and must keep it open as long as the handler lives.
     package init(
         label: String,
         threshold: LogThreshold,
@@ -55,7 +54,7 @@ package struct LineLogHandler: LogHandler {
         write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
     }
 
-    /// Writes a line. What cannot be written is lost, because a log that blocks or stops the worker would be worse.
+    /// Writes a line. A line that cannot be written is lost, because a log must neither block nor stop the worker.
     private func write(_ line: String) {
         var line = line
         line.withUTF8 { bytes in

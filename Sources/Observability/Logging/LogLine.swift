@@ -90,8 +90,7 @@ struct LogLine {
         line += "\""
     }
 
-    /// Appends a text on one line, with control characters escaped, because logged text may come from other
-    /// programs.
+    /// Appends a text in one line, with escaped control characters, because the text may come from other programs.
     private static func appendText(_ text: String, to line: inout String) {
         for scalar in text.unicodeScalars {
             switch scalar {

@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// The lowest level that is logged. All loggers share the threshold, and it can change while they log.
+/// The lowest level that is logged. All loggers share it, and it can change at any time.
 package final class LogThreshold: Sendable {
     private let levelIndex: Atomic<Int>
 

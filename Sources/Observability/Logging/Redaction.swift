@@ -1,6 +1,5 @@
-/// Masks secrets in a line, as the last step before the line is written to the log or kept for /statusz.
-///
-/// No code should log a secret; this type masks a secret that is logged by mistake:
+/// Masks secrets in a line before the line is written to the log or kept for /statusz. No code should log a secret;
+/// this type masks what is logged by mistake:
 ///
 /// - runs of 40 or more hex digits: the device tokens seen so far have 64 to 160
 /// - provider tokens: a JWT begins with `eyJ`, the Base64 of `{"`
@@ -47,8 +46,8 @@ enum Redaction {
         return ranges
     }
 
-    /// Returns where a run of hex digits or a JWT ends, if one that is long enough to be a secret begins at `start`;
-    /// otherwise nil.
+    /// Returns the end of the run of hex digits, or of the JWT, that begins at `start`. Returns nil if there is none
+    /// that is long enough to be a secret.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
         if hexEnd - start >= hexDigitsMin { return hexEnd }

@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Returns a finding for each app with an audience whose members have waited long for its newest state.
+    /// Returns a finding for each app that has an audience whose members have waited long for its newest state.
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
@@ -12,12 +12,21 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayRoundsSlow",
                     observation:
-                        "For \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)), an audience of \(app) has always had members that wait for its newest state.",
+                        """
+                        For \(Numeral.duration(microseconds: oldestRoundAgeMilliseconds * 1_000)), an audience of \
+                        \(app) has always had members that wait for its newest state.
+                        """,
                     meaning: memberCount > 0
-                        ? "\(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer commands arrive before all members had theirs."
+                        ? """
+                        \(Numeral.grouped(memberCount)) members had their turn in the last minute, but newer \
+                        commands arrive before all members had theirs.
+                        """
                         : "No member had its turn in the last minute: the rounds do not advance.",
                     action: memberCount > 0
-                        ? "If lanes are busy, add workers. Otherwise send to the audience less often, or increase its policy's spacing."
+                        ? """
+                        If lanes are busy, add workers. Otherwise send to the audience less often, or increase its \
+                        policy's spacing.
+                        """
                         : "Correct what the other findings report. The rounds then continue automatically."
                 )
             }

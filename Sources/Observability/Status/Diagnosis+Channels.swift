@@ -2,8 +2,7 @@ import LiveActivity
 import Numbers
 
 extension Diagnosis {
-    /// The number of channels above which a finding warns. Apple allows an app 10,000 channels in an
-    /// environment.
+    /// With more channels than this, a finding warns. Apple allows an app 10,000 channels in an environment.
     static let channelsBeforeWarningMax: Int64 = 8_000
 
     /// Returns findings about channels that cannot be created, now or soon.
@@ -27,7 +26,10 @@ extension Diagnosis {
                 observation:
                     "\(pool.app) has \(Numeral.grouped(channelCount)) broadcast channels in \(pool.environment).",
                 meaning:
-                    "At \(Numeral.grouped(Limits.channelsPerAppMax)) APNs refuses further channels. Audiences without one get pushes only by tokens.",
+                    """
+                    At \(Numeral.grouped(Limits.channelsPerAppMax)) APNs refuses further channels. Audiences without \
+                    one get pushes only by tokens.
+                    """,
                 action:
                     "Shorten channels.keepSeconds, give fewer audiences a channel, or run causeway channels reconcile."
             )
@@ -42,7 +44,10 @@ extension Diagnosis {
                 severity: .attention,
                 alert: "",
                 observation:
-                    "\(Numeral.grouped(failedCreationCount)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
+                    """
+                    \(Numeral.grouped(failedCreationCount)) channels of \(pool.app) could not be created in \
+                    \(pool.environment) in the last minute.
+                    """,
                 meaning: "Their audiences get pushes only by tokens, and devices start activities without a channel.",
                 action: "Read the error below. It says what to do, if an operator must act.",
                 logKinds: [.channelRefused]

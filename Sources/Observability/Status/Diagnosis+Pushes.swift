@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Whether the latest failure of a connection to APNs was an untrusted certificate.
+    /// Whether a certificate that is not trusted was the latest failure of a connection to APNs.
     private var isApnsUntrusted: Bool {
         loggedKinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }
@@ -17,7 +17,10 @@ extension Diagnosis {
                         alert: "CausewayBreakerOpen",
                         observation: "Pushes of \(name) are paused.",
                         meaning:
-                            "Pushes cannot succeed now. Only one probe at a time is sent. Newer states replace waiting ones.",
+                            """
+                            Pushes cannot succeed now. Only one probe at a time is sent. Newer states replace waiting \
+                            ones.
+                            """,
                         action:
                             "The event apns-breaker-open below says why. unavailability: Apple; deviceTokens: a wrong "
                             + "environment or bundle; providerToken: a wrong key, team or environment.",
@@ -35,8 +38,14 @@ extension Diagnosis {
                             ? "\(window.currentTotals[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
                         action: isApnsUntrusted
-                            ? "The certificate of APNs is not trusted: correct apns.caFile, or remove it to trust the system's authorities."
-                            : "Check egress to port 443 or 2197, and DNS. Read the events apns-closed and apns-unresolved below.",
+                            ? """
+                            The certificate of APNs is not trusted: correct apns.caFile, or remove it to trust the \
+                            system's authorities.
+                            """
+                            : """
+                            Check egress to port 443 or 2197, and DNS. Read the events apns-closed and \
+                            apns-unresolved below.
+                            """,
                         logKinds: isApnsUntrusted ? [.apnsUntrusted] : [.apnsClosed, .apnsUnresolved]
                     )
                 )
@@ -57,7 +66,10 @@ extension Diagnosis {
                     observation: "The provider token of key \(signer.keyIdentifier), which pushes need, is \(age) old.",
                     meaning: "The worker could not sign a newer token and no longer uses this one, so pushes wait.",
                     action:
-                        "Read the event provider-token-refused below, and check the machine's clock. Then restart this worker.",
+                        """
+                        Read the event provider-token-refused below, and check the machine's clock. Then restart this \
+                        worker.
+                        """,
                     logKinds: [.providerTokenRefused]
                 )
             )
@@ -67,10 +79,13 @@ extension Diagnosis {
                 Finding(
                     severity: .attention,
                     alert: "CausewayKeyFileRejected",
-                    observation: "The new key file of \(app) is refused.",
+                    observation: "The new key file of \(app) cannot be used, or APNs refuses its key.",
                     meaning:
-                        "The previous key stays in use until this worker restarts. Then the worker cannot start.",
-                    action: "Read the event key-rejected below, and write the complete file again.",
+                        """
+                        The previous key stays in use until this worker restarts. Then the worker cannot start, or its \
+                        pushes wait.
+                        """,
+                    action: "Read the event key-rejected below, and write the complete file of the right key.",
                     logKinds: [.keyRejected]
                 )
             )
@@ -78,15 +93,15 @@ extension Diagnosis {
         return findings
     }
 
-    /// The findings about refusals and dead tokens among APNs' responses in the window. Each pool has its own findings,
-    /// as it has its own Prometheus alerts.
+    /// Findings about refusals and dead tokens in APNs' responses of the window, separately for each pool, as the
+    /// Prometheus alerts are.
     var responseFindings: [Finding] {
         labels.pools.enumerated()
             .flatMap { index, pool in responseFindings(of: "\(pool.app) in \(pool.environment)", index) }
     }
 
-    /// Returns findings about one pool: too many refusals, too many dead tokens. A 429 is not counted as a
-    /// refusal, because the worker repeats the push. The alert `CausewayPushesRefused` counts it.
+    /// Returns findings about too many refusals or dead tokens in one pool. A 429 does not count as a refusal here,
+    /// because the worker sends the push again. But the alert `CausewayPushesRefused` counts it.
     private func responseFindings(of name: String, _ pool: Int) -> [Finding] {
         var responseCount: Int64 = 0
         var refusedCount: Int64 = 0
@@ -102,8 +117,8 @@ extension Diagnosis {
                 if count > commonestRefusal.count { commonestRefusal = ("\(values[0]) \(values[1])", count) }
             }
         }
-        // With few responses in the window, more than half of them must be refusals. So a wrong key is reported after
-        // the very first push: its refusal is then the only response.
+        // Of few responses, more than half must be refusals. So a wrong key is reported after the very first push,
+        // whose refusal is the only response.
         let hasManyResponses = responseCount >= Self.samplesMin
         var findings: [Finding] = []
         if hasManyResponses ? refusedCount * 20 > responseCount : refusedCount * 2 > responseCount {
@@ -112,16 +127,25 @@ extension Diagnosis {
                     severity: hasManyResponses ? .broken : .attention,
                     alert: "CausewayPushesRefused",
                     observation:
-                        "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \(name), "
-                        + "most with \(commonestRefusal.label).",
+                        """
+                        APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(responseCount)) pushes of \
+                        \(name), most with \(commonestRefusal.label).
+                        """,
                     meaning:
-                        "After a 403, pushes wait and are retried. For all other refusals a retry does not help: the results "
-                        + "have the outcome failed and the reason.",
+                        """
+                        After a 403, pushes wait and are retried. For all other refusals a retry does not help: the \
+                        results have the outcome failed and the reason.
+                        """,
                     action:
-                        "403: check key, team and environment. BadDeviceToken, DeviceTokenNotForTopic: the tokens are from the other "
-                        + "environment or from another bundle. PayloadTooLarge, BadPriority and similar: correct the producer."
+                        """
+                        403: check key, team and environment. BadDeviceToken, DeviceTokenNotForTopic: the tokens are \
+                        from the other environment or from another bundle. PayloadTooLarge, BadPriority and similar: \
+                        correct the producer.
+                        """
                 )
             )
+        } else if let finding = refusedProviderTokenFinding(of: name, pool) {
+            findings.append(finding)
         }
         if hasManyResponses, deadTokenCount * 5 > responseCount {
             findings.append(
@@ -129,14 +153,36 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayDeadTokens",
                     observation:
-                        "\(Numeral.grouped(deadTokenCount)) of \(Numeral.grouped(responseCount)) pushes of \(name) went to dead tokens.",
+                        """
+                        \(Numeral.grouped(deadTokenCount)) of \(Numeral.grouped(responseCount)) pushes of \(name) went \
+                        to dead tokens.
+                        """,
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action:
-                        "Producers should read the invalidations topic. After a large event the number falls automatically."
+                        """
+                        Producers should read the invalidations topic. After a large event the number falls \
+                        automatically.
+                        """
                 )
             )
         }
         return findings
+    }
+
+    /// Returns a finding if APNs refuses the pool's provider token and the breaker is still closed. The first 403s may
+    /// be a small share of the responses in the window, or older than the window. But /readyz may fail after the first
+    /// one.
+    private func refusedProviderTokenFinding(of name: String, _ pool: Int) -> Finding? {
+        guard condition.providerTokenRefusedFlagsByPoolIndex[pool] == true,
+            window.currentTotals[.breakerOpen, pool] == 0
+        else { return nil }
+        return Finding(
+            severity: .attention,
+            alert: "CausewayPushesRefused",
+            observation: "APNs refuses the provider token of \(name) (403).",
+            meaning: "Pushes wait and are retried. After more 403s, the worker sends only probes.",
+            action: "Check key, team and environment. The table APNs' responses below has the reason."
+        )
     }
 
     var recordFindings: [Finding] {
@@ -149,8 +195,10 @@ extension Diagnosis {
                     observation: "\(Numeral.grouped(count)) records went to the dead letters in the last minute.",
                     meaning: "They are not valid commands or registrations, so they had no effect.",
                     action:
-                        "Read the headers `error`, `detail` and `source` of the records. Then correct the producer or the "
-                        + "configuration."
+                        """
+                        Read the headers `error`, `detail` and `source` of the records. Then correct the producer or \
+                        the configuration.
+                        """
                 )
             )
         }
@@ -158,8 +206,8 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns a finding if more than `heldCommandsMin` commands are held, and if these are more than a fifth of all
-    /// commands. A command is held because its activity's token is not known.
+    /// Returns a finding if more than `heldCommandsMin` commands, and more than a fifth of all commands, are held. The
+    /// reason is that the tokens of their activities are not known.
     private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
         guard let heldIndex = labels.outcomes.firstIndex(of: "held") else { return nil }
@@ -189,13 +237,16 @@ extension Diagnosis {
                     observation:
                         "The slowest 1 % of the pushes of \(app) take more than \(Numeral.duration(microseconds: p99)).",
                     meaning:
-                        "This is the time from a command's record to APNs' response. Until then, the phones show old states.",
+                        """
+                        This is the time from a command's record to APNs' response. Until then, the phones show old \
+                        states.
+                        """,
                     action: "The table Latency by part below shows which part is slow."
                 )
             )
         }
         if let finding = heldShareFinding(of: app, index) { findings.append(finding) }
-        // If no push was retried in the window, the state of the retry budget does not matter.
+        // The retry budget matters only if pushes were retried in the window.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.currentTotals[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(

@@ -1,21 +1,21 @@
 import Numbers
 
-/// Finds what is wrong with one worker, only from its metrics, its state and the kinds of its log lines. Most of the
+/// Finds what is wrong with one worker, from its metrics, its state and the kinds of its log lines. Most of the
 /// thresholds are those of the alerts.
 struct Diagnosis {
     static let unsettledAgeMillisecondsMax: Int64 = 60_000
     static let freshnessMicrosecondsMax: Int64 = 5_000_000
-    /// 55 minutes: a connection never uses a provider token that is older.
+    /// 55 minutes: no connection uses a provider token that is older.
     static let providerTokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyShareMillionthsMax: Int64 = 800_000
     /// The least number of samples in the window for a finding about dead tokens, freshness or demotions.
     ///
-    /// A finding about refusals may have fewer samples, but then needs a larger share. Below this number of responses,
-    /// more than half of them must be refusals; from this number on, more than 5 %.
+    /// A finding about refusals needs more than half of the responses if there are fewer than this, otherwise more than
+    /// 5 %.
     static let samplesMin: Int64 = 100
-    /// A finding about the share of held commands needs more held commands than this. A few are normal, because a
-    /// command may arrive before its activity's registration.
+    /// A finding about held commands needs more of them than this. A few are normal, because a command may arrive
+    /// before its activity's registration.
     static let heldCommandsMin: Int64 = 20
 
     let labels: LabelValues
@@ -49,7 +49,10 @@ struct Diagnosis {
                     meaning:
                         "The thread is stuck. Kubernetes restarts this worker when /livez has failed several times.",
                     action:
-                        "If you can, record the stack traces before the restart (gdb -p, thread apply all bt), and report them."
+                        """
+                        If you can, record the stack traces before the restart (gdb -p, thread apply all bt), and \
+                        report them.
+                        """
                 )
             }
         if condition.isDraining {
@@ -94,7 +97,10 @@ struct Diagnosis {
                 meaning: "A lane at 100 % falls behind, and pushes are late.",
                 action: busyLanes.count == totals.laneCells.count
                     ? "Add workers, up to the number of partitions. Or add lanes, if the machine has free cores."
-                    : "Some partitions have more load than others. One activity may get very many commands, or there are too few partitions."
+                    : """
+                    Some partitions have more load than others. One activity may get very many commands, or there \
+                    are too few partitions.
+                    """
             )
         ]
     }
@@ -108,7 +114,10 @@ struct Diagnosis {
                 observation: "The Kafka thread works more than 80 % of the time.",
                 meaning: "This thread distributes the records to all lanes. At 100 %, all lanes fall behind.",
                 action:
-                    "Add workers, up to the number of partitions. More lanes do not help, because a worker has only one such thread."
+                    """
+                    Add workers, up to the number of partitions. More lanes do not help, because a worker has only one \
+                    such thread.
+                    """
             )
         ]
     }
@@ -125,11 +134,17 @@ struct Diagnosis {
                 severity: hasRecentFailures ? .attention : .note,
                 alert: "",
                 observation:
-                    "Traces of \(Numeral.grouped(droppedTraceCount)) records were dropped, and \(Numeral.grouped(failedPostCount)) "
-                    + "requests to the collector failed\(hasRecentFailures ? "" : ", none of them in the last minute").",
+                    """
+                    Traces of \(Numeral.grouped(droppedTraceCount)) records were dropped, and \
+                    \(Numeral.grouped(failedPostCount)) requests to the collector \
+                    failed\(hasRecentFailures ? "" : ", none of them in the last minute").
+                    """,
                 meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
-                    "Read the events traces-refused and traces-dropped below. The metric causeway_trace_posts_failed_total has the reasons.",
+                    """
+                    Read the events traces-refused and traces-dropped below. The metric \
+                    causeway_trace_posts_failed_total has the reasons.
+                    """,
                 logKinds: [.tracesRefused, .tracesDropped]
             )
         ]
@@ -150,7 +165,10 @@ struct Diagnosis {
                     ? "Redis is unreachable."
                     : "Redis is unreachable for \(disconnectedLaneCount) of \(totals.laneCells.count) lanes.",
                 meaning:
-                    "Workers send no push without Redis, which stores what each phone shows. Commands wait in Kafka; none is lost.",
+                    """
+                    Workers send no push without Redis, which stores what each phone shows. Commands wait in Kafka; \
+                    none is lost.
+                    """,
                 action:
                     "Check Redis, the network policy and the credentials. The event redis-lost below has the error.",
                 logKinds: [.redisLost]
@@ -190,15 +208,18 @@ struct Diagnosis {
                 meaning:
                     "The workers restore tokens and held states from Kafka. This repeats no alert and no start.",
                 action:
-                    "Phones need no action. Find out why Redis lost data: the events redis-emptied and redis-replaced below name the server.",
+                    """
+                    Phones need no action. Find out why Redis lost data: the events redis-emptied and redis-replaced \
+                    below name the server.
+                    """,
                 logKinds: [.redisEmptied, .redisReplaced, .rereadingBegan]
             )
         ]
     }
 
-    /// The codes of `causeway_redis_errors_total` that are reported, because usually only an operator can remove their
-    /// cause. Other findings cover `replicasMissing`, and the codes that end the connection: `noAuthentication`,
-    /// `wrongPassword` and `noPermission`.
+    /// The error codes that are reported, because usually only an operator can remove their cause. Other findings
+    /// report `replicasMissing`, and the codes that end the connection: `noAuthentication`, `wrongPassword`,
+    /// `noPermission`.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
@@ -252,7 +273,10 @@ struct Diagnosis {
                 observation: "No Kafka broker is reachable.",
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
-                    "Check the brokers, the network policy and the credentials. Read the events kafka-unreachable and kafka-error below.",
+                    """
+                    Check the brokers, the network policy and the credentials. Read the events kafka-unreachable and \
+                    kafka-error below.
+                    """,
                 logKinds: [.kafkaUnreachable, .kafkaError]
             )
         ]
@@ -260,27 +284,9 @@ struct Diagnosis {
 
     private var partitionFindings: [Finding] {
         var findings: [Finding] = []
-        if totals[.partitionsAssigned] == 0, totals[.kafkaReady] != 0, !condition.isDraining {
-            let isMember = condition.consumerGroupState == .member
-            findings.append(
-                Finding(
-                    severity: isMember ? .note : .attention,
-                    alert: "CausewayNoPartitions",
-                    observation: "This worker reads no partition.",
-                    meaning: isMember
-                        ? "Other workers read all partitions; this one is a standby."
-                        : condition.isCommandsTopicMissing
-                            ? "The commands topic does not exist, or the Kafka user may not describe it."
-                            : "The worker is not in its group yet.",
-                    action: isMember
-                        ? "Nothing. Or run fewer workers, or add partitions."
-                        : "Wait a minute. Then check the topics, the name of the group, and the rights of the Kafka user.",
-                    logKinds: isMember ? [] : [.kafkaError]
-                )
-            )
-        }
-        // A fan-out record settles only with the last member of its range, which may take long. So `audienceFindings`
-        // reports on rounds instead.
+        if let finding = noPartitionsFinding { findings.append(finding) }
+        // A fan-out record settles only after the last member of its range, which may take long. So leave its partition
+        // to `audienceFindings`.
         let singleCommandPartitions = totals.partitions.filter { Int($0.topicIndex) != labels.fanoutTopicIndex }
         if let oldest = singleCommandPartitions.max(by: {
             $0.oldestUnsettledAgeMilliseconds < $1.oldestUnsettledAgeMilliseconds
@@ -294,7 +300,10 @@ struct Diagnosis {
                     alert: "CausewayCommandsStale",
                     observation: "The oldest unsettled record of \(name(of: oldest)) is \(age) old.",
                     meaning:
-                        "Later offsets of the partition cannot be committed. After a restart, a worker reads from this record on again.",
+                        """
+                        Later offsets of the partition cannot be committed. After a restart, a worker reads from this \
+                        record on again.
+                        """,
                     action:
                         "Find out what the records wait for, in the table below. A restart does not help."
                 )
@@ -309,7 +318,10 @@ struct Diagnosis {
                     meaning:
                         "Their committed offset no longer exists in the topic, or is not known yet.",
                     action:
-                        "The event offset-gone below names them. An operator must set the group's offset: see RUNBOOK.md.",
+                        """
+                        The event offset-gone below names them. An operator must set the group's offset: see \
+                        RUNBOOK.md.
+                        """,
                     logKinds: [.offsetGone]
                 )
             )
@@ -329,11 +341,33 @@ struct Diagnosis {
         return findings
     }
 
+    private var noPartitionsFinding: Finding? {
+        guard totals[.partitionsAssigned] == 0, totals[.kafkaReady] != 0, !condition.isDraining else { return nil }
+        let isMember = condition.consumerGroupState == .member
+        return Finding(
+            severity: isMember ? .note : .attention,
+            alert: "CausewayNoPartitions",
+            observation: "This worker reads no partition.",
+            meaning: isMember
+                ? "Other workers read all partitions; this one is a standby."
+                : condition.isCommandsTopicMissing
+                    ? "The commands topic does not exist, or the Kafka user may not describe it."
+                    : "The worker is not in its group yet.",
+            action: isMember
+                ? "Nothing. Or run fewer workers, or add partitions."
+                : """
+                Wait a minute. Then check the topics, the name of the group, and the rights of the Kafka \
+                user.
+                """,
+            logKinds: isMember ? [] : [.kafkaError]
+        )
+    }
+
     private var lagGrowthFinding: Finding? {
         guard let earlierTotals = window.earlierTotals, window.durationMilliseconds >= 30_000 else { return nil }
         let currentLagRecordCount = Self.totalLag(totals)
         let earlierLagRecordCount = Self.totalLag(earlierTotals)
-        // The records that arrive in `usualLagMilliseconds` are a normal lag.
+        // As many records as arrive in `usualLagMilliseconds` are a normal lag.
         let usualLagRecordCount =
             (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.durationMilliseconds
         guard currentLagRecordCount - earlierLagRecordCount > max(1_000, usualLagRecordCount) else { return nil }
@@ -341,7 +375,10 @@ struct Diagnosis {
             severity: .attention,
             alert: "CausewayLagGrows",
             observation:
-                "The lag grew from \(Numeral.grouped(earlierLagRecordCount)) to \(Numeral.grouped(currentLagRecordCount)) records.",
+                """
+                The lag grew from \(Numeral.grouped(earlierLagRecordCount)) to \
+                \(Numeral.grouped(currentLagRecordCount)) records.
+                """,
             meaning: "Records arrive faster than this worker processes them.",
             action: "If lanes are busy, add workers. Otherwise find out what the records wait for, in the table below."
         )

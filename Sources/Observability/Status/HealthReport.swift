@@ -1,6 +1,6 @@
 import Numbers
 
-/// The result of a health check, with the parts that decided it: whether the worker is alive, or whether it is ready.
+/// The result of a health check (whether the worker is alive, or ready), and the checks that decided it.
 struct HealthReport: Sendable {
     struct Check: Sendable, Equatable {
         var name: String
@@ -12,7 +12,7 @@ struct HealthReport: Sendable {
 
     var hasSucceeded: Bool { checks.allSatisfy(\.hasSucceeded) }
 
-    /// The report as text, one line for each check and one for the result, for `curl` and for Kubernetes' events.
+    /// The report as text, for `curl` and for Kubernetes' events: one line for each check, and one for the result.
     var text: String {
         checks.map { "[\($0.hasSucceeded ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
             + (hasSucceeded ? "ok\n" : "not ok\n")
@@ -20,18 +20,17 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread has completed no iteration for this time. If the thread has noted a blocking call,
-    /// the time counts from the end that it noted (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
+    /// `/livez` fails if a thread completes no iteration for this time. If the thread has noted a blocking call, the
+    /// time counts from the end that it noted (``PublishedMetrics/noteBlocking(untilMilliseconds:)``).
     static let iterationAgeMillisecondsMax: Int64 = 15_000
-    /// `/livez` fails if a thread has not completed its first iteration this long after the endpoint started.
+    /// `/livez` fails if a thread has completed no iteration at all this long after the endpoint started.
     static let firstIterationMillisecondsMax: Int64 = 30_000
 
-    /// If no broker has responded this long after the endpoint's start, Kafka counts as down. While Kafka is down, a
+    /// Kafka counts as down if no broker has responded this long after the endpoint started. While Kafka is down, a
     /// worker without partitions is ready, so that a rollout does not wait for Kafka.
     static let firstBrokerContactMillisecondsMax: Int64 = 30_000
 
-    /// Checks whether the worker is alive: every thread runs iterations. If a thread is stuck, only a restart
-    /// helps.
+    /// Checks whether the worker is alive: whether every thread runs iterations. Only a restart helps a stuck thread.
     static func liveness(iterationAges: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64)
         -> HealthReport
     {
@@ -45,7 +44,10 @@ extension HealthReport {
                     )
                 }
                 let age =
-                    "last completed an iteration \(Numeral.exactQuotient(iterationAgeMilliseconds, divisor: 1_000)) s ago"
+                    """
+                    last completed an iteration \(Numeral.exactQuotient(iterationAgeMilliseconds, divisor: 1_000)) s \
+                    ago
+                    """
                 return Check(
                     name: thread,
                     hasSucceeded: iterationAgeMilliseconds < iterationAgeMillisecondsMax,
@@ -60,7 +62,7 @@ extension HealthReport {
     /// - has read its keys, and APNs does not refuse the keys of all apps
     /// - is not stopping.
     ///
-    /// A rollout must not wait for the end of an outage. So an outage of Redis or APNs changes nothing here, and while
+    /// A rollout must not wait for the end of an outage. So outages of Redis and APNs do not matter here, and while
     /// Kafka is unreachable, a worker without partitions is ready too.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this worker could
@@ -70,7 +72,7 @@ extension HealthReport {
         isEveryKeyRefused: Bool,
         uptimeMilliseconds: Int64
     ) -> HealthReport {
-        // Use only `condition`. The published metrics are a moment older, so a mixture of both could show a state that
+        // Use only `condition`. The published metrics are a moment older, so the two together could show a state that
         // never existed.
         let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstBrokerContactMillisecondsMax
         let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate

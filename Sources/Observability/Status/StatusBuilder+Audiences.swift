@@ -19,7 +19,10 @@ extension StatusBuilder {
             key: "audiences",
             title: "Audiences",
             explanation:
-                "Progress of the rounds. Times are from a command's record to the last phone of a range, in the last minute.",
+                """
+                Progress of the rounds. Times are from a command's record to the last phone of a range, in the last \
+                minute.
+                """,
             columns: [
                 .init(key: "app", title: "app"), .init(key: "commands", title: "commands fanned out"),
                 .init(key: "ranges", title: "ranges finished"), .init(key: "overtaken", title: "superseded ranges"),

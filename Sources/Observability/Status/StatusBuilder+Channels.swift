@@ -3,7 +3,7 @@ import Numbers
 
 /// Builds the table of audiences' broadcast channels: how many exist, what is pending, and the last error.
 extension StatusBuilder {
-    /// The apps and environments whose audiences have channels or should have them.
+    /// The pools whose audiences have channels or should have them.
     private var poolsWithChannels: [(pool: LabelValues.Pool, status: ChannelStatus.PoolStatus)] {
         zip(labels.pools, channelPoolStatuses)
             .filter { _, status in
@@ -19,8 +19,10 @@ extension StatusBuilder {
             key: "channels",
             title: "Broadcast channels",
             explanation:
-                "This worker's last poll; it polls once a minute. Once a day, one worker compares APNs' list with these channels. "
-                + "An app may have \(Numeral.grouped(Limits.channelsPerAppMax)) in an environment.",
+                """
+                This worker's last poll; it polls once a minute. Once a day, one worker compares APNs' list with these \
+                channels. An app may have \(Numeral.grouped(Limits.channelsPerAppMax)) in an environment.
+                """,
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "channels", title: "kept"), .init(key: "limitShare", title: "of the limit"),
@@ -67,8 +69,8 @@ extension StatusBuilder {
         max(0, elapsedMilliseconds(since: eventAtMilliseconds))
     }
 
-    /// Returns how long ago a time was, negative for a future time; 0 if the subtraction overflows. Some times come
-    /// from Redis, where other programs may write any number.
+    /// Returns how long ago a time was; negative for a future time. Returns 0 if the subtraction overflows: some times
+    /// come from Redis, where other programs may write any number.
     private func elapsedMilliseconds(since eventAtMilliseconds: Int64) -> Int64 {
         let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(eventAtMilliseconds)
         return overflows ? 0 : difference

@@ -2,8 +2,8 @@ import Numbers
 
 /// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The maximum number of partitions that are shown. Those with the largest lag come first; among equal lags, those
-    /// with the oldest unsettled record.
+    /// The maximum number of partitions that are shown: first those with the largest lag, and of equal lags those with
+    /// the oldest unsettled record.
     static let shownPartitionsMax = 12
     static let shownEventsMax = 20
     static let shownErrorCountsMax = 5
@@ -14,7 +14,7 @@ struct StatusBuilder {
     let earlierProcessReading: ProcessReading?
     let condition: WorkerCondition
     let events: [RecentEvents.KindSummary]
-    /// The numbers of channels, the state of the registry and the last error of each pool, by the pool's index.
+    /// For each pool, by its index: the numbers of channels, the state of the registry, and the last error.
     let channelPoolStatuses: [ChannelStatus.PoolStatus]
     let wallMilliseconds: Int64
 
@@ -57,8 +57,7 @@ struct StatusBuilder {
         )
     }
 
-    /// Adds the matching log lines to a finding, so that the reader need not search for them in the table of
-    /// events.
+    /// Adds to a finding the log lines about it, which the reader would otherwise search for in the table of events.
     private func addingLogLines(to finding: Finding) -> Finding {
         var finding = finding
         finding.logLines = events.filter { finding.logKinds.contains($0.kind) }
@@ -113,7 +112,7 @@ struct StatusBuilder {
         .init(key: "perSecond", title: "per second, last minute"), .init(key: "total", title: "since the start"),
     ]
 
-    /// Returns the cells of ``rateAndTotalColumns`` for one pair of labels.
+    /// Returns the cells of ``rateAndTotalColumns`` for one series.
     func rateAndTotalCells(_ metric: Metric, _ firstDimensionIndex: Int, _ secondDimensionIndex: Int) -> [StatusCell] {
         [
             .rate(
@@ -188,7 +187,10 @@ struct StatusBuilder {
             key: "waiting",
             title: "Waiting records",
             explanation:
-                "\(Numeral.grouped(totals[.recordsInProgress])) records are in progress, between receipt and acknowledged result.",
+                """
+                \(Numeral.grouped(totals[.recordsInProgress])) records are in progress, between receipt and \
+                acknowledged result.
+                """,
             columns: [
                 .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
                 .init(key: "records", title: "records"),
@@ -222,7 +224,10 @@ struct StatusBuilder {
                 + (totals.sum(.kafkaErrors) > 0
                     ? " Errors since the start: \(largestCounts(.kafkaErrors, labels.kafkaErrors))." : "")
                 + (hiddenCount > 0
-                    ? " The \(shownPartitions.count) partitions with the largest lag; \(hiddenCount) more are not shown."
+                    ? """
+                     The \(shownPartitions.count) partitions with the largest lag; \(hiddenCount) more are not \
+                    shown.
+                    """
                     : ""),
             columns: [
                 .init(key: "topic", title: "topic"), .init(key: "partition", title: "partition"),
@@ -246,7 +251,7 @@ struct StatusBuilder {
         )
     }
 
-    /// Returns the largest counts with their names: `stream 1,144, deadline 2`.
+    /// Returns the largest counts with their names, for example `stream 1,144, deadline 2`.
     private func largestCounts(_ metric: Metric, _ names: [String]) -> String {
         names.indices.map { (name: names[$0], count: totals[metric, $0]) }
             .filter { $0.count > 0 }

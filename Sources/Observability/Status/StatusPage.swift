@@ -95,7 +95,8 @@ enum StatusPage {
 
     private static let footer = """
         <footer class="faint"><p>This page shows one worker. The dashboard shows all workers. The same content for \
-        programs: <a href="?format=json">JSON</a>; for terminals: <a href="?format=text">text</a>. Metrics: <a href="/metrics">/metrics</a>.</p></footer>
+        programs: <a href="?format=json">JSON</a>; for terminals: <a href="?format=text">text</a>. Metrics: <a \
+        href="/metrics">/metrics</a>.</p></footer>
 
         """
 
@@ -117,8 +118,10 @@ enum StatusPage {
 
     private static let style = """
         :root{color-scheme:dark}
-        body{background:#111417;color:#d6dade;font:15px/1.45 system-ui,sans-serif;margin:0 auto;padding:1.2rem;max-width:72rem}
-        h1{font-size:1.7rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 .3rem;color:#f0f2f4}h3{font-size:1rem;margin:0}
+        body{background:#111417;color:#d6dade;font:15px/1.45 system-ui,sans-serif;margin:0 \
+        auto;padding:1.2rem;max-width:72rem}
+        h1{font-size:1.7rem;margin:0}h2{font-size:1.05rem;margin:1.6rem 0 \
+        .3rem;color:#f0f2f4}h3{font-size:1rem;margin:0}
         p{margin:.25rem 0}a{color:#8ab8e6}code{color:#e3d3a8}
         .summary{font-size:1.1rem}.faint{color:#8c959e}.good{color:#7fc98a}
         td.attention,h1.attention,span.attention{color:#e8b84f}td.broken,h1.broken,span.broken{color:#ff7b6e}

@@ -39,7 +39,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a duration. The JSON value is in seconds.
+    /// Returns a duration, in JSON in seconds.
     static func duration(microseconds: Int64?) -> StatusCell {
         guard let microseconds else { return .none }
         return StatusCell(
@@ -48,7 +48,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a duration. The JSON value is in seconds.
+    /// Returns a duration, in JSON in seconds.
     static func duration(milliseconds: Int64?) -> StatusCell {
         duration(
             microseconds: milliseconds.map { $0.multipliedReportingOverflow(by: 1_000) }
@@ -56,7 +56,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a share. The text is in per cent; in JSON, 1 means 100 %.
+    /// Returns a share: in the text in per cent, in JSON from 0 to 1.
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(
@@ -91,7 +91,7 @@ struct StatusTable: Sendable {
     var emptyText = "Nothing."
 }
 
-/// A fault or another fact that the diagnosis found, and what to do about it.
+/// A fault, or another fact, that the diagnosis has found, and what to do about it.
 struct Finding: Sendable, Equatable {
     enum Severity: Int, Sendable, Comparable {
         /// Worth knowing, but harmless.
@@ -107,15 +107,15 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The name of the alert whose entry in the runbook fits the finding; empty if there is none.
+    /// The alert whose entry in the runbook fits the finding; empty if there is none.
     var alert: String
     var observation: String
     var meaning: String
     var action: String
     /// The kinds of log lines that say more about the finding. `/statusz` shows the last line of each.
     var logKinds: [LogKind] = []
-    /// For each kind of `logKinds` that was logged: its identifier, the age of its last line (written or suppressed),
-    /// and the metadata of its last written line. The kind with the latest line comes first.
+    /// For each logged kind of `logKinds`: its identifier, the age of its last line (written or suppressed), and the
+    /// metadata of its last written line. The kind with the latest line comes first.
     var logLines: [String] = []
 }
 

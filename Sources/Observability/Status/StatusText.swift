@@ -1,7 +1,7 @@
 import HTTP
 import Numbers
 
-/// The format of a response of `/statusz`, which the client chooses.
+/// The format of a response of `/statusz`.
 enum StatusFormat: String, CaseIterable {
     /// Text for terminals. The default for clients such as curl that request no format.
     case text
@@ -63,8 +63,8 @@ enum StatusText {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// Writes a table with aligned columns: numbers to the right, words to the left. Removes the spaces at the end of
-    /// each line, so that one long text in the last column does not make all lines as long.
+    /// Writes a table with aligned columns: numbers to the right, words to the left. Removes the spaces at the ends of
+    /// lines, so that only lines with a long text in the last column are long.
     private static func text(_ table: StatusTable) -> String {
         var rows = table.rows.map { $0.map { singleLine($0.text) } }
         let titles = table.columns.map(\.title)

@@ -4,18 +4,18 @@ import HTTP
 /// Reads the headers that a collector requires, above all its authorization. The file has one `Name: value` per line;
 /// empty lines and lines that begin with `#` are ignored.
 ///
-/// Errors name the line but do not show its content, because it may be a secret.
+/// Errors name the line, but do not show its content, which may be secret.
 package enum CollectorHeaders {
     static let bytesMax = 8_192
     static let headersMax = 16
 
-    /// Headers that the client writes itself, and headers that would change how the server reads the body or sends its
-    /// response.
+    /// Headers that the file must not set: the client writes them itself, or they would change how the server reads the
+    /// body or responds.
     private static let reservedNames: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]
 
-    /// - Returns: the lines for the head of a request, each with its line end.
+    /// - Returns: the header lines for the head of a request, each with its line end.
     package static func readLines(path: String) throws(SecretFileError) -> String {
         let text = try SecretFile.readText(path, bytesMax: bytesMax)
         var head = ""

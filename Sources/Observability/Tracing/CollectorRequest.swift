@@ -2,18 +2,19 @@ import CausewayConfiguration
 import HTTP
 import Reactor
 
-/// One `POST` to a collector. It blocks, so call it on a thread that has no other work.
+/// One `POST` to a collector. It blocks its thread, so this thread must have no other work.
 struct CollectorRequest: Sendable {
     struct Failure: Error, Equatable, CustomStringConvertible {
         var cause: TracePostFailure
-        /// The text for logs. It contains no header of the request.
+        /// The text for logs, without any header of the request.
         var description: String
     }
 
     var address: CollectorAddress
     /// Required for an address with `https`.
     var tls: TLSContext?
-    /// Read for each request, so that a credential can be replaced; see ``CollectorHeaders``.
+    /// The file with the headers (``CollectorHeaders``). It is read for each request, so that a credential can be
+    /// replaced.
     var headersFile: String?
     /// The time limit of the whole request, including the name look-up.
     var timeoutMilliseconds: Int
@@ -60,8 +61,7 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case late
     /// The response is 429, 502, 503 or 504, so a retry may succeed.
     case overloaded
-    /// The status of the response allows no retry: it is not 2xx, 429, 502, 503 or 504. Or the traces could not be
-    /// encoded.
+    /// The response allows no retry: its status is not 2xx, 429, 502, 503 or 504. Or the traces could not be encoded.
     case refused
     /// The file with the headers could not be read, or has an invalid header.
     case headers

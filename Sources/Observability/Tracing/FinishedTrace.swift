@@ -2,30 +2,30 @@ import Delivery
 public import LiveActivity
 import Numbers
 
-/// A lane's report about one record of a sampled trace. The lane makes it when it produces the record's result, has
-/// fanned a command out, or has finished a record without a result. It has all data for the record's spans, in a fixed
-/// size, because a `TraceRing` carries it to the exporter without allocating memory.
+/// A lane's report about one record of a sampled trace. The lane makes the report when it produces the record's result,
+/// has fanned a command out, or has finished a record without a result. The report has all data for the record's spans
+/// in a fixed size, so that a `TraceRing` can carry it to the exporter without allocation.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     enum RecordOutcome: BitwiseCopyable, Equatable, Sendable {
         case outcome(Outcome)
-        /// The command went to an audience and was fanned out into one record for each range. These records
-        /// belong to the same trace.
+        /// The command went to an audience, and was fanned out. The records for its ranges belong to the same trace.
         case fannedOut
-        /// A range of a command to an audience is finished. `memberCount` counts the members that its round has passed.
+        /// A range of a command to an audience is finished. `memberCount` is the number of members that the range's
+        /// round has passed.
         case range(FanoutOutcome, memberCount: UInt32)
     }
 
     public var context: TraceContext
     /// The parent of the record's span: the span that the record's producer named.
     ///
-    /// If the producer named no span, the span of the record's first result is the root of the trace, and its parent is
-    /// nil. The spans of the record's further results have this root as their parent.
+    /// If the producer named no span, the span of the record's first result is the root of the trace and has no parent.
+    /// It is the parent of the spans of the record's further results.
     var parentSpanIdentifier: UInt64?
-    /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
+    /// The topic of the record. Not used for a range, because its record is always on the fan-out topic.
     var topic: RecordTopic
     var partition: Int32
     var offset: Int64
-    /// The index of the app. An index beyond the last app means no configured app.
+    /// The index of the app. An index above that of the last app means: no configured app.
     var appIndex: Int
     var event: Event
     var recordOutcome: RecordOutcome
@@ -33,7 +33,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     var attemptCount: UInt8
     /// The status of APNs' response; 0 if APNs did not respond.
     var status: UInt16
-    /// When each of these steps happened, UNIX milliseconds; -1 if it did not happen.
+    /// The times of the record's steps, UNIX milliseconds; -1 for a step that did not happen.
     var receivedAtMilliseconds: Int64
     var admittedAtMilliseconds: Int64
     var sentAtMilliseconds: Int64
@@ -42,11 +42,10 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// - Parameters:
     ///   - trace: the trace that came with the record, or that begins here.
-    ///   - seed: the lane's seed for span ids. If the lane produces a record's result twice, the spans get the same
-    ///     ids.
+    ///   - seed: the lane's seed for span ids. With the same seed, a repeated result gets the same span ids.
     public init(_ trace: RecordTrace, _ view: RecordView, seed: UInt64, finishedAtMilliseconds: Int64) {
-        // Only the record's first result has the root span. A record that brings a token may have further
-        // results: those of the held commands that the token releases.
+        // Only the record's first result has the root span. A registration may have further results: those of the held
+        // commands that its token releases.
         let isRoot = trace.beginsAtThisWorker && view.earlierResultCount == 0
         context = Self.context(
             of: trace,
@@ -86,7 +85,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.admittedAtMilliseconds = admittedAtMilliseconds
     }
 
-    /// Makes the report of one finished range. The parent is the command's span, which the fan-out record
+    /// Makes the report of a finished range. The parent of its span is the command's span, which the fan-out record
     /// names.
     public init(
         _ trace: RecordTrace,
@@ -115,8 +114,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// Returns the trace context with the span for a record.
     ///
-    /// The span's id is computed from the seed, the parent, the offset and the number of earlier results: the same
-    /// values always give the same id. So a fan-out record can name its command's span before this span is exported.
+    /// The span's id depends only on the seed, the parent, the offset and the number of earlier results. So a fan-out
+    /// record can name its command's span before this span is exported.
     public static func context(of trace: RecordTrace, offset: Int64, earlierResultCount: Int, seed: UInt64)
         -> TraceContext
     {
@@ -125,7 +124,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         return trace.context.child(spanIdentifier: deriveSpanIdentifier(seed ^ trace.context.spanIdentifier, number))
     }
 
-    /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
+    /// Returns the id of one of the record's child spans, which are numbered: `admit` is 1.
     func childSpanIdentifier(number: UInt64) -> UInt64 { Self.deriveSpanIdentifier(context.spanIdentifier, number) }
 
     /// Never returns 0, because a span id of zeros is invalid (https://www.w3.org/TR/trace-context/).

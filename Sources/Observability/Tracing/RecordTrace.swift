@@ -1,20 +1,19 @@
-/// A record's trace, and the bytes in which the core keeps it with the record. These bytes are the context in
-/// 25 bytes, then `tracestate` as it was received.
+/// A record's trace, and the bytes in which the core keeps the trace with the record: 25 bytes for the context, then
+/// the `tracestate` as it was received.
 ///
-/// In the byte of flags, Causeway uses bit 2 to say that the trace begins at this worker. The bit is free, because
-/// ``TraceContext`` keeps only bits 0 and 1.
+/// Bit 2 of the flags' byte says that the trace begins at this worker. This bit is free, because ``TraceContext`` keeps
+/// only bits 0 and 1.
 public struct RecordTrace {
-    /// 16 bytes of the trace id, 8 of the span id, 1 of flags.
+    /// The trace id has 16 bytes, the span id 8, the flags 1.
     static let contextBytes = 25
-    /// The longest `tracestate` that is kept, in bytes; a longer one is left out. W3C Trace Context recommends
-    /// that at least 512 characters are passed on.
+    /// The maximum number of bytes of a `tracestate`; a longer one is left out. W3C Trace Context recommends that at
+    /// least 512 characters are passed on.
     public static let traceStateBytesMax = 512
     /// The maximum number of bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax
 
-    /// The trace id and a span. Each result of the record has a span of its own, whose parent is this span. There is
-    /// one exception: if the trace begins at this worker (``beginsAtThisWorker``), the span of the first result is this
-    /// span itself.
+    /// The trace id and a span, which is the parent of the spans of the record's results. But if the trace begins at
+    /// this worker (``beginsAtThisWorker``), this is the span of the first result itself.
     public var context: TraceContext
     /// Whether the trace begins at this worker, because no valid header named a trace.
     public var beginsAtThisWorker = false
@@ -27,8 +26,8 @@ public struct RecordTrace {
         self.beginsAtThisWorker = beginsAtThisWorker
     }
 
-    /// Reads what ``write(to:)`` wrote. Returns nil if there are too few bytes. The trace refers to the bytes, so it is
-    /// valid only while they are.
+    /// Reads what ``write(to:)`` wrote; nil if there are too few bytes. The trace refers to these bytes, and is valid
+    /// only as long as they are.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.contextBytes else { return nil }
         let flags = bytes[24]

@@ -9,18 +9,18 @@ import Numbers
 ///
 /// - `consume <topic>`, kind consumer: from the record's receipt until the lane produced its result, or finished it
 ///   without a result. The result names this span as its parent.
-/// - `admit`: from the receipt to the last decision of Redis before APNs' first response, including the wait for pace
-///   and budget. Only if the record was admitted.
-/// - `send`, kind client: from the last attempt to its end: APNs' response, or the loss of the connection. Only if an
-///   attempt was sent completely.
+/// - `admit`, if the record was admitted: from the receipt to the last decision of Redis before APNs' first response,
+///   including the wait for pace and budget.
+/// - `send`, kind client, if an attempt was sent completely: from the last attempt to APNs' response, or to the loss of
+///   the connection.
 ///
-/// A command to an audience has one `consume` span until it is fanned out, and one in each range until the range is
-/// finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span. A range's result
-/// names the range's span. A broadcast has no span, so its result names the command's span. The command's own result
-/// names the span of the range that ended last, or the command's span if a broadcast ended last.
+/// A command to an audience has one `consume` span until it is fanned out, and below it one span `consume <fan-out
+/// topic>` for each range. A range's result names the range's span. A broadcast has no span, so its result names the
+/// command's span. The command's own result names the span of the range that ended last, or the command's span if a
+/// broadcast ended last.
 ///
-/// The attributes follow OpenTelemetry's conventions for messaging and HTTP. Causeway's own begin with
-/// `causeway.`. No attribute contains a token, or the id of an activity or device.
+/// The attributes follow OpenTelemetry's conventions for messaging and HTTP; Causeway's own begin with `causeway.`. No
+/// attribute contains a token, or the id of an activity or device.
 package struct SpanEncoder: Sendable {
     var commandsTopic: String
     var registrationsTopic: String
@@ -139,14 +139,14 @@ package struct SpanEncoder: Sendable {
                 + Hexadecimal.text(trace.context.traceIdentifierLow),
             spanId: Hexadecimal.text(identifier),
             parentSpanId: parent.map { Hexadecimal.text($0) },
-            // Bit 0: sampled. Bit 1: random. Bit 8: bit 9 is valid. Bit 9: the parent is in another process,
-            // which only a `consume` span can have.
+            // Bit 0: sampled. Bit 1: random id. Bit 8: bit 9 is valid. Bit 9: the parent is in another process, which
+            // only the parent of a `consume` span can be.
             flags: UInt32(trace.context.flags) | (kind == .consumer && parent != nil ? 0x300 : 0x100),
             name: name,
             kind: kind,
             startTimeUnixNano: nanosecondText(times.beganAtMilliseconds),
-            // The times may come from the clocks of two workers, because a deferred command keeps its first
-            // receipt. So make sure that the end is not before the beginning.
+            // A deferred command keeps its first receipt, so the times may come from the clocks of two workers. The end
+            // must not be before the beginning.
             endTimeUnixNano: nanosecondText(max(times.beganAtMilliseconds, times.endMilliseconds)),
             attributes: attributes,
             status: trace.recordOutcome.isError && kind != .internal ? .error : nil

@@ -9,10 +9,10 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     /// The id of the trace: 16 bytes, never all zero.
     public var traceIdentifierHigh: UInt64
     public var traceIdentifierLow: UInt64
-    /// The id of the span that is the parent of further spans; never zero.
+    /// The id of the span that is the parent of the next spans; never zero.
     public var spanIdentifier: UInt64
-    /// The flag 0x01: the sender may have recorded the trace. Flags other than 0x01 and 0x02 are not kept, because the
-    /// specification says that unknown flags must be written as zero (section 3.2.2.5).
+    /// The flag 0x01: the sender may have recorded the trace. Flags other than 0x01 and 0x02 are dropped, because
+    /// unknown flags must be written as zero (section 3.2.2.5).
     public var isSampled: Bool
     /// The flag 0x02: the low seven bytes of the trace id are random. Only W3C Trace Context Level 2 has this flag
     /// (https://www.w3.org/TR/trace-context-2/).
@@ -36,9 +36,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
         self.hasRandomTraceIdentifier = hasRandomTraceIdentifier
     }
 
-    /// Reads a header's value. Returns nil if the specification tells receivers to ignore the value: wrong
-    /// form, upper case, zero ids, version ff. A later version is read like version 00, as the specification says
-    /// under "Versioning of traceparent".
+    /// Reads a header's value. Returns nil for a value that receivers must ignore: a wrong form, upper case, zero ids,
+    /// version ff. A later version is read like version 00 (section "Versioning of traceparent").
     public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
         guard text.count >= Self.textByteCount,

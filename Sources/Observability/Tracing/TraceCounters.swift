@@ -6,7 +6,7 @@ enum TraceDropReason: UInt8, CaseIterable, Sendable {
     case full
     /// The collector refused the spans for good, or the spans could not be encoded.
     case refused
-    /// The spans had as many attempts as are allowed, and the collector never took them.
+    /// The collector took the spans in none of the permitted attempts.
     case undelivered
     /// The worker ended before the collector took the spans.
     case stopped
@@ -14,8 +14,7 @@ enum TraceDropReason: UInt8, CaseIterable, Sendable {
     var name: String { "\(self)" }
 }
 
-/// Counts exported and dropped traces, and failed requests. The lanes' rings and the exporter write the counts, and the
-/// metrics read them.
+/// Counts exported and dropped traces, and failed requests. The lanes' rings and the exporter count; the metrics read.
 package final class TraceCounters: Sendable {
     private struct LockedCounts {
         var exportedCount: UInt64 = 0
@@ -24,8 +23,8 @@ package final class TraceCounters: Sendable {
     }
 
     private let counts = Mutex(LockedCounts())
-    /// The traces that full rings dropped. Not under the lock of the other counts, because a lane must never
-    /// wait.
+    /// The traces that full rings dropped. The lanes count them without the lock of the other counts, because a lane
+    /// must never wait.
     private let fullRingDropCount = Atomic<UInt64>(0)
 
     var exportedCount: UInt64 { counts.withLock { $0.exportedCount } }
@@ -39,7 +38,7 @@ package final class TraceCounters: Sendable {
     }
     var droppedCount: UInt64 { dropCounts.reduce(0, &+) }
 
-    /// Counts a trace that was dropped because its ring was full. Called on any lane's thread.
+    /// Counts a trace that was dropped because its ring was full. Any lane's thread may call this.
     func countFullRingDrop() { fullRingDropCount.wrappingAdd(1, ordering: .relaxed) }
 
     func countExportedTraces(_ count: Int) { counts.withLock { $0.exportedCount &+= UInt64(clamping: count) } }

@@ -6,7 +6,7 @@ import Reactor
 /// The collector to which a worker's traces are sent.
 package struct TraceCollector: Sendable {
     var address: CollectorAddress
-    /// Required for an address with `https`, else nil.
+    /// Set if the address has `https`, else nil.
     var tls: TLSContext?
     /// The path of the file with the headers; see ``CollectorHeaders``.
     var headersFile: String?
@@ -18,24 +18,24 @@ package struct TraceCollector: Sendable {
     }
 }
 
-/// Sends the traces in the lanes' rings to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
+/// Sends the traces in the lanes' rings to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`. No failure
+/// of the exporter affects the worker. Only the worker's end waits for the exporter, at most a few seconds.
 ///
-/// Uses this project's `HTTPClient`, because FoundationNetworking's session can end the process when a collector is
-/// unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` attempts in all.
-/// Meanwhile the rings fill, and a lane with a full ring drops its traces. Only the end of the worker waits for the
-/// exporter, a few seconds at most. No failure of the exporter affects the worker.
+/// A batch that the collector cannot take now is sent again, up to `attemptsMax` attempts in all. Meanwhile the rings
+/// fill, and a lane whose ring is full drops its traces. Requests use this project's `HTTPClient`, because
+/// FoundationNetworking's session can end the process when a collector is unreachable.
 package actor TraceExporter {
     /// The time between two polls of the rings.
     static let pollInterval = Duration.seconds(1)
     /// The maximum number of finished traces in one request. Each has at most three spans.
     static let tracesPerRequestMax = 512
-    /// The maximum number of requests in one poll. With this limit, a poll ends even if lanes fill their rings faster
-    /// than requests empty them.
+    /// The maximum number of requests in one poll, so that a poll ends even if lanes fill their rings faster than
+    /// requests empty them.
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     static let requestTimeoutMilliseconds = 5_000
-    /// The limits of the requests that are sent after the lanes have ended: each must begin within this time, and may
-    /// take this time. The time is short, because the worker's end waits for these requests.
+    /// After the lanes have ended, a request must begin within this time, and may take this time. The time is short,
+    /// because the worker's end waits for these requests.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -46,12 +46,12 @@ package actor TraceExporter {
     private let cancellationWakeup: Wakeup
     /// The requests run on this queue, because they block their thread.
     private let queue = DispatchQueue(label: "causeway.traces")
-    /// The batch that the collector has not taken yet, with the number of attempts.
+    /// The batch that the collector has not taken yet, and how often it was sent.
     private var waitingBatch: (traces: [FinishedTrace], attemptCount: Int)?
-    /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
-    /// others.
+    /// The ring with which the next batch begins. Each batch begins with another ring, so that a busy lane does not
+    /// crowd out the others.
     private var firstRingIndex = 0
-    /// Whether a failed request was logged, and the collector has taken no batch since.
+    /// Whether a failed request was logged, and no batch has been taken since.
     private var isFailing = false
     private var loggedDropCount: UInt64 = 0
 
@@ -104,8 +104,8 @@ package actor TraceExporter {
         logDrops()
     }
 
-    /// Sends batches until the rings are empty, the collector cannot take a batch now, the deadline passes, the task is
-    /// cancelled, or ``requestsPerPollMax`` requests were sent.
+    /// Sends batches until the rings are empty or the collector cannot take a batch now. Ends earlier at the deadline,
+    /// at the task's cancellation, or after ``requestsPerPollMax`` requests.
     ///
     /// - Returns: whether the collector took a batch, or refused one for good.
     @discardableResult
@@ -134,8 +134,7 @@ package actor TraceExporter {
 
     /// Sends the waiting batch once.
     ///
-    /// - Returns: whether the next batch may be sent now: the collector took this batch, or refused it for
-    ///   good. False if the collector cannot take any batch now.
+    /// - Returns: whether the next batch may be sent now, because the collector took this one or refused it for good.
     private func sendWaitingBatch(timeoutMilliseconds: Int) async -> Bool {
         guard var batch = waitingBatch else { return true }
         batch.attemptCount += 1
@@ -159,7 +158,7 @@ package actor TraceExporter {
         return !mayRetry
     }
 
-    /// - Returns: nil if the collector took the batch, else why not. The OTLP specification ("OTLP/HTTP
+    /// - Returns: why the collector did not take the batch; nil if it did. The OTLP specification ("OTLP/HTTP
     ///   Response") says which statuses allow a retry.
     private func post(_ traces: [FinishedTrace], timeoutMilliseconds: Int) async -> CollectorRequest.Failure? {
         let request = CollectorRequest(
@@ -198,7 +197,7 @@ package actor TraceExporter {
         }
     }
 
-    /// Logs new drops, at most once in a poll. While a batch waits to be sent again, logs nothing.
+    /// Logs new drops, at most once in a poll. Logs nothing while a batch waits to be sent again.
     private func logDrops() {
         let total = counters.droppedCount
         guard total > loggedDropCount, !isFailing || waitingBatch == nil else { return }

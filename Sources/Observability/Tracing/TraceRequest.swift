@@ -1,5 +1,5 @@
-/// The body of a request to a collector, in OpenTelemetry's JSON form (OTLP 1.x, ExportTraceServiceRequest).
-/// Ids are hexadecimal, and 64-bit numbers are strings. The properties have the protocol's names.
+/// The body of a request to a collector, in OpenTelemetry's JSON form (OTLP 1.x, ExportTraceServiceRequest). The
+/// properties have the protocol's names. Ids are hexadecimal, and 64-bit numbers are strings.
 struct TraceRequest: Encodable {
     var resourceSpans: [ResourceSpans]
 

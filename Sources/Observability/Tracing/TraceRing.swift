@@ -1,6 +1,6 @@
 import Reactor
 
-/// Carries finished traces from one lane to the exporter. A full ring drops and counts the trace, because a
+/// Carries finished traces from one lane to the exporter. A full ring drops the trace and counts the drop, because a
 /// lane never waits.
 package final class TraceRing: Sendable {
     static let capacity = 4_096

@@ -26,8 +26,9 @@ import time
 import transcript
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
-SECTION = "## A first command, sent by hand"
-# The first command of this section of README.md. It is skipped, because the programs are already built.
+# The sections of README.md, in order. The commands of the second section use the programs that those of the first one start.
+SECTIONS = ["## A first command, sent by hand", "## One command for all followers"]
+# The first command of these sections. It is skipped, because the programs are already built.
 SKIPPED = "make build"
 # The pause before each command in seconds, because a person types no faster.
 TYPING_SECONDS = 1
@@ -120,7 +121,8 @@ def find_difference(command, printed, code):
 
 def run_commands(directory):
     page = (REPOSITORY / "README.md").read_text()
-    commands = [each for each in transcript.commands(transcript.section(page, SECTION)) if each.text != SKIPPED]
+    found = [each for title in SECTIONS for each in transcript.commands(transcript.section(page, title))]
+    commands = [each for each in found if each.text != SKIPPED]
     shell = Shell(directory)
     try:
         for command in commands:
